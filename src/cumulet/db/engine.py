@@ -1,0 +1,409 @@
+"""Transactions on SQLite and PostgreSQL.
+
+A transaction is a plain function ``f(tx, …)``; ``await db.write(f, …)`` runs it. Nothing in it can wait, it
+may be run again whole when the database asks for that, and a test calls it with a ``Tx`` and nothing else.
+
+SQL is text with ``:name`` parameters, which both databases get to see almost as written. A ``tuple``, ``set``
+or ``frozenset`` as a parameter stands for a list (``where id in :ids``); a ``dict`` or ``list`` is stored as
+JSON; booleans are booleans. Rows are dicts.
+
+On SQLite a transaction runs on the event loop's own thread (docs/decisions/0002-sqlite-inline.md), on
+PostgreSQL in a pool of threads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import re
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
+
+import anyio.to_thread
+import msgspec
+
+from cumulet.chance import Chance
+from cumulet.db.wake import Wake
+from cumulet.errors import Refused, Unavailable
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Row = dict[str, Any]
+Dialect = Literal["sqlite", "postgresql"]
+
+_PARAMETER = re.compile(r"(?<![:\w]):([a-z_][a-z0-9_]*)")
+_NAME = re.compile(r"[a-z_][a-z0-9_]*\Z")
+#: How often a transaction is run again after a serialization failure or a deadlock.
+RETRIES = 8
+
+
+class Duplicate(Exception):  # noqa: N818 - caught by name where a unique index decides
+    """A unique index refused the row."""
+
+
+class StillHeld(Exception):  # noqa: N818
+    """A foreign key refused the change: something refers to the row, or the row referred to is not there."""
+
+
+class Cursor(Protocol):
+    """The part of a DBAPI cursor that is used here."""
+
+    rowcount: int
+
+    @property
+    def description(self) -> Any: ...
+    def fetchall(self) -> list[Any]: ...
+
+
+class Tx:
+    """One open transaction."""
+
+    def __init__(self, execute: Callable[[str, Mapping[str, Any]], Cursor], dialect: Dialect, chance: Chance) -> None:
+        self._execute = execute
+        self.dialect = dialect
+        self.chance = chance
+        #: The one time of this transaction, in seconds since the epoch.
+        self.now = chance.now()
+        #: Names to wake once committed: agents' ids, holders' ids, "due".
+        self.wakes: set[str] = set()
+        #: Claims whose revision must move before the commit; see reconcile.ledger.flush.
+        self.touched: dict[str, set[str]] = {}
+        #: What runs last in the transaction, once each.
+        self.before_commit: dict[str, Callable[[Tx], None]] = {}
+        self.statements = 0
+
+    def run(self, sql: str, /, **params: Any) -> int:
+        """Execute; return the number of rows that it changed."""
+        return self._do(sql, params).rowcount
+
+    def all(self, sql: str, /, **params: Any) -> list[Row]:
+        """Execute; return the rows."""
+        cursor = self._do(sql, params)
+        names = [column[0] for column in cursor.description]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+    def one(self, sql: str, /, **params: Any) -> Row | None:
+        """Execute; return the first row, or None."""
+        rows = self.all(sql, **params)
+        return rows[0] if rows else None
+
+    def value(self, sql: str, /, **params: Any) -> Any:
+        """Execute; return the first column of the first row, or None."""
+        rows = self._do(sql, params).fetchall()
+        return rows[0][0] if rows else None
+
+    def values(self, sql: str, /, **params: Any) -> list[Any]:
+        """Execute; return the first column of every row."""
+        return [row[0] for row in self._do(sql, params).fetchall()]
+
+    def insert(self, table: str, /, **row: Any) -> None:
+        """Insert one row. Raises Duplicate, StillHeld."""
+        self._do(_insert(table, tuple(row)), row)
+
+    def update(self, table: str, key: str, /, **changes: Any) -> int:
+        """Change the row whose ``id`` is ``key``; return 1, or 0 if there is none."""
+        return self._do(_update(table, tuple(changes)), {**changes, "key_": key}).rowcount
+
+    def delete(self, table: str, key: str, /) -> int:
+        """Delete the row whose ``id`` is ``key``; return 1, or 0 if there is none. Raises StillHeld."""
+        return self._do(f"delete from {_checked(table)} where id = :key_", {"key_": key}).rowcount
+
+    def lock(self, table: str, key: str, /) -> bool:
+        """Keep others from the row until the end of the transaction; False if there is none.
+
+        SQLite has one writer, so there it only looks.
+        """
+        return self._do(f"select 1 from {_checked(table)} where id = :key_{self.for_update}", {"key_": key}).fetchall() != []
+
+    @property
+    def for_update(self) -> str:
+        """What to append to a select so that it locks the rows."""
+        return "" if self.dialect == "sqlite" else " for update"
+
+    @property
+    def skip_locked(self) -> str:
+        """What to append to a select so that it locks the rows and passes over those that others locked."""
+        return "" if self.dialect == "sqlite" else " for update skip locked"
+
+    def uuid(self) -> str:
+        """A fresh id."""
+        return self.chance.uuid()
+
+    def _do(self, sql: str, params: Mapping[str, Any]) -> Cursor:
+        self.statements += 1
+        for value in params.values():
+            if value.__class__ in _LISTS:
+                sql, params = _expand(sql, params)
+                break
+        return self._execute(sql, params)
+
+
+_LISTS = (tuple, set, frozenset)
+
+
+def _checked(name: str) -> str:
+    if not _NAME.match(name):
+        raise ValueError(f"{name!r} is not a name of a table or column")
+    return name
+
+
+@lru_cache(maxsize=1024)
+def _insert(table: str, columns: tuple[str, ...]) -> str:
+    names = ", ".join(_checked(column) for column in columns)
+    return f"insert into {_checked(table)} ({names}) values ({', '.join(':' + c for c in columns)})"
+
+
+@lru_cache(maxsize=1024)
+def _update(table: str, columns: tuple[str, ...]) -> str:
+    sets = ", ".join(f"{_checked(column)} = :{column}" for column in columns)
+    return f"update {_checked(table)} set {sets} where id = :key_"
+
+
+def _expand(sql: str, params: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """Write out list parameters; an empty list becomes a select that finds nothing."""
+    flat: dict[str, Any] = {}
+    for name, value in params.items():
+        if value.__class__ in _LISTS:
+            names = []
+            for i, item in enumerate(value):
+                flat[f"{name}_{i}"] = item
+                names.append(f":{name}_{i}")
+            listed = f"({', '.join(names)})" if names else "(select null where 1 = 0)"
+            sql = re.sub(rf"(?<![:\w]):{name}\b", listed.replace("\\", r"\\"), sql)
+        else:
+            flat[name] = value
+    return sql, flat
+
+
+class Database:
+    """Runs transactions. ``sqlite(path)`` and ``postgresql(url)`` make one."""
+
+    dialect: Dialect
+    wake: Wake
+    chance: Chance
+
+    async def write(self, function: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run ``function(tx, …)`` in one transaction and wake whoever waits for what it did."""
+        raise NotImplementedError
+
+    async def read(self, function: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run ``function(tx, …)`` on one consistent view; what it writes is not kept."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+
+def _finish(tx: Tx) -> None:
+    for function in list(tx.before_commit.values()):
+        function(tx)
+
+
+class SqliteDatabase(Database):
+    """One file, one process, one connection; every transaction runs where it is called."""
+
+    dialect: Dialect = "sqlite"
+
+    def __init__(self, path: Path | None, chance: Chance, *, busy_seconds: float = 2.0) -> None:
+        self.chance = chance
+        self.wake = Wake()
+        self.path = path
+        self.connection = connect_sqlite(path, busy_seconds=busy_seconds)
+
+    async def write(self, function: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.write_now(function, *args, **kwargs)
+
+    def write_now(self, function: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """``write``, for callers that are not coroutines: the command line, tests."""
+        tx = Tx(self._execute, self.dialect, self.chance)
+        with sqlite_errors():
+            self.connection.execute("begin immediate")
+        try:
+            result = function(tx, *args, **kwargs)
+            _finish(tx)
+            with sqlite_errors():
+                self.connection.execute("commit")
+        except BaseException:
+            if self.connection.in_transaction:
+                self.connection.execute("rollback")
+            raise
+        if tx.wakes:
+            self.wake.notify(tx.wakes)
+        return result
+
+    async def read(self, function: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.read_now(function, *args, **kwargs)
+
+    def read_now(self, function: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """``read``, for callers that are not coroutines. Nothing else can run meanwhile, so no BEGIN is needed."""
+        return function(Tx(self._execute, self.dialect, self.chance), *args, **kwargs)
+
+    def _execute(self, sql: str, params: Mapping[str, Any]) -> Cursor:
+        with sqlite_errors():
+            return self.connection.execute(sql, params)
+
+    def close(self) -> None:
+        # The last writer folds the log into the file, so that a copy of the file alone is whole.
+        with contextlib.suppress(sqlite3.Error):
+            self.connection.execute("pragma wal_checkpoint(truncate)")
+        self.connection.close()
+
+
+sqlite3.register_adapter(dict, lambda value: msgspec.json.encode(value).decode())
+sqlite3.register_adapter(list, lambda value: msgspec.json.encode(value).decode())
+sqlite3.register_converter("JSON", msgspec.json.decode)
+sqlite3.register_converter("BOOLEAN", lambda value: value != b"0")
+
+
+def connect_sqlite(path: Path | None, *, busy_seconds: float = 2.0, read_only: bool = False) -> sqlite3.Connection:
+    """Open the file (None: memory) with the settings that Cumulet relies on."""
+    if path is None:
+        target, uri = ":memory:", False
+    elif read_only:
+        target, uri = f"{path.absolute().as_uri()}?mode=ro", True
+    else:
+        target, uri = str(path), False
+    connection = sqlite3.connect(
+        target, uri=uri, isolation_level=None, timeout=busy_seconds, check_same_thread=False,
+        cached_statements=1024, detect_types=sqlite3.PARSE_DECLTYPES,
+    )  # fmt: skip
+    if not read_only:
+        connection.execute("pragma journal_mode = wal")
+        connection.execute("pragma synchronous = normal")
+    connection.execute("pragma foreign_keys = on")
+    connection.execute("pragma temp_store = memory")
+    return connection
+
+
+class sqlite_errors:  # noqa: N801 - reads as a statement; a class, for it stands in the hottest path
+    """Turns sqlite3's errors into ours."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if error is None or not isinstance(error, sqlite3.Error):
+            return
+        name = getattr(error, "sqlite_errorname", "")
+        if name in ("SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_PRIMARYKEY", "SQLITE_CONSTRAINT_ROWID"):
+            raise Duplicate(str(error)) from error
+        if name in ("SQLITE_CONSTRAINT_FOREIGNKEY", "SQLITE_CONSTRAINT_TRIGGER"):
+            raise StillHeld(str(error)) from error
+        if name.startswith("SQLITE_BUSY") or name.startswith("SQLITE_LOCKED"):
+            raise Unavailable("The database is locked by another program; the request was not carried out.") from error
+        if name.startswith("SQLITE_FULL") or name.startswith("SQLITE_IOERR"):
+            raise Unavailable(
+                "The disk that holds the database is full or failing; the request was not carried out."
+            ) from error
+
+
+class PostgresDatabase(Database):
+    """Any number of processes; transactions run in threads over a pool of connections."""
+
+    dialect: Dialect = "postgresql"
+
+    def __init__(self, url: str, chance: Chance, *, connections: int = 8) -> None:
+        try:
+            import psycopg
+            import psycopg.types.json
+            import psycopg_pool
+        except ImportError as error:
+            raise Refused("PostgreSQL needs the extra: pip install 'cumulet[postgres]'", 2) from error
+        self._psycopg = psycopg
+        self.chance = chance
+        self.wake = Wake()
+        self.url = url
+        self._limit = anyio.CapacityLimiter(connections)
+        psycopg.types.json.set_json_dumps(msgspec.json.encode)
+        psycopg.types.json.set_json_loads(msgspec.json.decode)
+
+        def configure(connection: Any) -> None:
+            connection.adapters.register_dumper(dict, psycopg.types.json.JsonbDumper)
+            connection.adapters.register_dumper(list, psycopg.types.json.JsonbDumper)
+            connection.prepare_threshold = 2
+
+        try:
+            with psycopg.connect(url, connect_timeout=5):
+                pass
+        except psycopg.OperationalError as error:
+            raise Refused(f"The database does not answer: {error}", 3) from error
+        self.pool = psycopg_pool.ConnectionPool(
+            url, min_size=2, max_size=connections, open=True, configure=configure, timeout=10
+        )
+
+    async def write(self, function: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return await anyio.to_thread.run_sync(
+            lambda: self.write_now(function, *args, **kwargs), limiter=self._limit
+        )
+
+    def write_now(self, function: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        result, wakes = self._again(function, args, kwargs, keep=True)
+        if wakes:
+            self.wake.notify(wakes)
+        return result
+
+    async def read(self, function: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return await anyio.to_thread.run_sync(lambda: self.read_now(function, *args, **kwargs), limiter=self._limit)
+
+    def read_now(self, function: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        result, _ = self._again(function, args, kwargs, keep=False)
+        return result
+
+    def _again(self, function: Callable[..., R], args: Any, kwargs: Any, *, keep: bool) -> tuple[R, set[str]]:
+        psycopg = self._psycopg
+        for attempt in range(RETRIES):
+            try:
+                return self._once(function, args, kwargs, keep=keep)
+            except (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected):
+                if attempt == RETRIES - 1:
+                    raise
+                time.sleep(0.002 * 2**attempt * (1 + random.random()))
+            except psycopg.errors.UniqueViolation as error:
+                raise Duplicate(str(error)) from error
+            except psycopg.errors.ForeignKeyViolation as error:
+                raise StillHeld(str(error)) from error
+            except psycopg.OperationalError as error:
+                raise Unavailable("The database does not answer; the request was not carried out.") from error
+        raise AssertionError("unreachable")
+
+    def _once(self, function: Callable[..., R], args: Any, kwargs: Any, *, keep: bool) -> tuple[R, set[str]]:
+        with self.pool.connection() as connection:
+            cursor = connection.cursor()
+
+            def execute(sql: str, params: Mapping[str, Any]) -> Cursor:
+                return cursor.execute(_percent(sql), params)  # type: ignore[no-any-return]
+
+            if not keep:
+                cursor.execute("set transaction isolation level repeatable read read only")
+            tx = Tx(execute, self.dialect, self.chance)
+            result = function(tx, *args, **kwargs)
+            _finish(tx)
+            if keep and tx.wakes:
+                # Sent by the database with the commit, to the other processes; only a hint.
+                cursor.execute("select pg_notify('cumulet', %s)", (",".join(sorted(tx.wakes))[:7900],))
+            return result, tx.wakes
+
+    def close(self) -> None:
+        self.pool.close()
+
+
+@lru_cache(maxsize=4096)
+def _percent(sql: str) -> str:
+    """``:name`` as psycopg wants it."""
+    return _PARAMETER.sub(r"%(\1)s", sql.replace("%", "%%"))
+
+
+def chunks(items: Iterable[R], size: int = 400) -> Iterator[tuple[R, ...]]:
+    """Split into tuples that fit into one statement's list parameter."""
+    batch: list[R] = []
+    for item in items:
+        batch.append(item)
+        if len(batch) == size:
+            yield tuple(batch)
+            batch = []
+    if batch:
+        yield tuple(batch)

@@ -1,0 +1,244 @@
+"""Servers and what belongs to them; flavors, key pairs, groups, aggregates, quotas."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from cumulet.db.schema.base import document, flag, integer, key, moment, ref, table, text
+
+flavors = table(
+    "flavors",
+    #: Our own id; ``flavorid`` is the one that users see and choose.
+    key(),
+    text("flavorid"),
+    text("name"),
+    integer("vcpus"),
+    integer("ram"),
+    integer("disk"),
+    integer("ephemeral", 0),
+    integer("swap", 0),
+    sa.Column("rxtx_factor", sa.Double, nullable=False, server_default=sa.text("1.0")),
+    flag("is_public", default=True),
+    flag("disabled"),
+    text("description", null=True),
+    document("extra_specs"),
+    moment("created_at"),
+    sa.UniqueConstraint("flavorid"),
+    sa.UniqueConstraint("name"),
+)
+
+flavor_access = table(
+    "flavor_access",
+    ref("flavor_id", "flavors.id", primary=True, on_delete="CASCADE"),
+    sa.Column("project_id", sa.Text, primary_key=True),
+)
+
+keypairs = table(
+    "keypairs",
+    key(),
+    text("user_id"),
+    text("name"),
+    text("type", "ssh"),
+    text("public_key"),
+    text("fingerprint"),
+    moment("created_at"),
+    integer("number"),
+    sa.UniqueConstraint("user_id", "name"),
+)
+
+servers = table(
+    "servers",
+    sa.Column("id", sa.Text, sa.ForeignKey("holders.id", ondelete="RESTRICT"), primary_key=True),
+    text("project_id"),
+    text("user_id"),
+    text("name"),
+    text("hostname"),
+    text("description", null=True),
+    #: What the user wants: active, stopped, paused, suspended, offloaded, gone, …
+    text("desired"),
+    #: What one sees, in Nova's words.
+    text("vm_state"),
+    text("task_state", null=True),
+    integer("power_state", 0),
+    integer("progress", 0),
+    ref("host", "agents.id", null=True),
+    #: True from the first time that it was given to a host.
+    flag("placed"),
+    #: True while what a failed build left on the host is being removed.
+    flag("giving_up"),
+    #: Failed attempts: [{"host", "step", "error"}].
+    document("attempts", "[]"),
+    #: The newest fault: {"code", "message", "details", "created"}.
+    document("fault", null=True, default=None),
+    #: The flavor as it was when it was chosen.
+    document("flavor"),
+    text("image_id", null=True),
+    document("image_properties"),
+    text("shelved_image_id", null=True),
+    text("key_name", null=True),
+    text("key_data", null=True),
+    text("user_data", null=True),
+    flag("config_drive"),
+    document("metadata"),
+    text("zone", null=True),
+    #: What the request asked of the scheduler: zone, host, node, hints.
+    document("request"),
+    flag("locked"),
+    text("locked_by", null=True),
+    text("locked_reason", null=True),
+    text("reservation_id"),
+    integer("launch_index", 0),
+    text("root_device_name", null=True),
+    text("access_ip_v4", null=True),
+    text("access_ip_v6", null=True),
+    text("disk_config", "MANUAL"),
+    text("admin_password_digest", null=True),
+    document("trusted_image_certificates", null=True, default=None),
+    #: One-shot actions are counters: {"starts", "reboots", "hard_reboots"}.
+    document("counters"),
+    #: A single action in flight that no row stands for, e.g. {"name": "reboot", "count": 3}.
+    document("pending", null=True, default=None),
+    ref("group_id", "server_groups.id", null=True),
+    moment("created_at"),
+    moment("updated_at"),
+    moment("launched_at", null=True),
+    moment("shelved_at", null=True),
+    moment("build_until", null=True),
+    integer("number"),
+    sa.Index("ix_servers_project_id_created_at", "project_id", "created_at", "id"),
+    sa.Index("ix_servers_created_at", "created_at", "id"),
+    sa.Index("ix_servers_host", "host"),
+)
+
+server_tags = table(
+    "server_tags",
+    ref("server_id", "servers.id", primary=True, on_delete="CASCADE"),
+    sa.Column("tag", sa.Text, primary_key=True),
+)
+
+#: One row per disk or volume of a server (block device mapping).
+block_devices = table(
+    "block_devices",
+    key(),
+    ref("server_id", "servers.id", on_delete="CASCADE"),
+    integer("position"),
+    text("source_type"),
+    text("destination_type"),
+    text("device_name", null=True),
+    text("device_type", null=True),
+    text("disk_bus", null=True),
+    text("guest_format", null=True),
+    integer("boot_index", null=True),
+    integer("size", null=True),
+    text("tag", null=True),
+    flag("delete_on_termination"),
+    text("image_id", null=True),
+    text("snapshot_id", null=True),
+    text("volume_type", null=True),
+    #: Goes with the volume, so a volume deleted behind our back leaves no row.
+    ref("volume_id", "volumes.id", null=True, on_delete="CASCADE"),
+    #: True from the request to detach; the row goes when nothing of it is left outside.
+    flag("detaching"),
+    moment("created_at"),
+)
+
+#: One row per port of a server.
+interfaces = table(
+    "interfaces",
+    key(),
+    ref("server_id", "servers.id", on_delete="CASCADE"),
+    integer("position"),
+    #: Goes with the port.
+    ref("port_id", "ports.id", on_delete="CASCADE"),
+    #: We made the port, so we delete it; else the user brought it, and gets it back.
+    flag("made_by_us"),
+    text("tag", null=True),
+    flag("detaching"),
+    moment("created_at"),
+    sa.UniqueConstraint("port_id"),
+)
+
+server_security_groups = table(
+    "server_security_groups",
+    ref("server_id", "servers.id", primary=True, on_delete="CASCADE"),
+    sa.Column("name", sa.Text, primary_key=True),
+)
+
+server_groups = table(
+    "server_groups",
+    key(),
+    text("project_id", index=True),
+    text("user_id"),
+    text("name"),
+    text("policy"),
+    document("rules"),
+    moment("created_at"),
+)
+
+#: What was done to a server; stays when the server is gone, with a retention.
+actions = table(
+    "actions",
+    key(),
+    text("server_id"),
+    text("action"),
+    text("request_id"),
+    text("user_id", null=True),
+    text("project_id", null=True),
+    text("message", null=True),
+    moment("started_at"),
+    moment("updated_at"),
+    sa.Index("ix_actions_server_id", "server_id", "started_at"),
+)
+
+action_events = table(
+    "action_events",
+    key(),
+    ref("action_id", "actions.id", on_delete="CASCADE"),
+    text("event"),
+    moment("started_at"),
+    moment("finished_at", null=True),
+    text("result", null=True),
+    text("host", null=True),
+    text("details", null=True),
+)
+
+#: Servers that are gone, for an administrator who asks; no foreign keys, with a retention.
+deleted_servers = table(
+    "deleted_servers",
+    key(),
+    text("project_id"),
+    text("name"),
+    moment("created_at"),
+    moment("deleted_at"),
+    #: The row as it was last, as the API shows it.
+    document("server"),
+    sa.Index("ix_deleted_servers_deleted_at", "deleted_at"),
+)
+
+aggregates = table(
+    "aggregates",
+    key(),
+    integer("number"),
+    text("name"),
+    document("metadata"),
+    moment("created_at"),
+    moment("updated_at", null=True),
+    sa.UniqueConstraint("name"),
+    sa.UniqueConstraint("number"),
+)
+
+aggregate_hosts = table(
+    "aggregate_hosts",
+    ref("aggregate_id", "aggregates.id", primary=True),
+    sa.Column("host", sa.Text, primary_key=True),
+)
+
+#: Limits of all areas; what is used is counted. area: compute, volume, network, image.
+quotas = table(
+    "quotas",
+    sa.Column("area", sa.Text, primary_key=True),
+    #: A project's id, "class:default" for the default class, or "user:<project>:<user>".
+    sa.Column("owner", sa.Text, primary_key=True),
+    sa.Column("resource", sa.Text, primary_key=True),
+    integer("hard_limit"),
+)

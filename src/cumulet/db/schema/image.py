@@ -1,0 +1,53 @@
+"""Images; their bytes are claims of the image store."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from cumulet.db.schema.base import document, flag, integer, key, moment, ref, table, text
+
+images = table(
+    "images",
+    sa.Column("id", sa.Text, sa.ForeignKey("holders.id", ondelete="RESTRICT"), primary_key=True),
+    text("owner", null=True),
+    text("name", null=True),
+    #: present, gone
+    text("desired"),
+    #: queued, saving, active, killed, deactivated, …
+    text("status"),
+    text("visibility", "shared"),
+    flag("protected"),
+    flag("os_hidden"),
+    text("container_format", null=True),
+    text("disk_format", null=True),
+    integer("min_disk", 0),
+    integer("min_ram", 0),
+    integer("size", null=True),
+    integer("virtual_size", null=True),
+    text("checksum", null=True),
+    text("os_hash_algo", null=True),
+    text("os_hash_value", null=True),
+    #: What an inspection of the bytes found; "unsafe:…" is never booted.
+    text("inspected", null=True),
+    document("properties"),
+    #: Where the bytes come from while they are not here: {"upload": id} or {"source": claim}.
+    document("origin", null=True, default=None),
+    moment("created_at"),
+    moment("updated_at"),
+    sa.Index("ix_images_created_at", "created_at", "id"),
+)
+
+image_tags = table(
+    "image_tags",
+    ref("image_id", "images.id", primary=True, on_delete="CASCADE"),
+    sa.Column("tag", sa.Text, primary_key=True),
+)
+
+image_members = table(
+    "image_members",
+    ref("image_id", "images.id", primary=True, on_delete="CASCADE"),
+    sa.Column("member", sa.Text, primary_key=True),
+    text("status", "pending"),
+    moment("created_at"),
+    moment("updated_at"),
+)

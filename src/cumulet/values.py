@@ -1,0 +1,124 @@
+"""Frozen values that every layer may use. Nothing here does I/O or imports another module of Cumulet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+Seen = Literal["unknown", "present", "absent"]
+AgentKind = Literal["host", "volume", "network", "image"]
+Facts = Mapping[str, Any]
+
+#: Claim kinds in the order in which they are made; a claim needs only claims of a lower kind, so what is
+#: made last is removed first. The number is the rank. A new kind gets its place here and nowhere else.
+CLAIM_KINDS: Mapping[str, int] = {
+    "file": 10,  # bytes of an image, in the image store
+    "volume": 20,  # bytes of a volume, at a back end
+    "snapshot": 25,  # bytes of a volume snapshot, at a back end
+    "switch": 30,  # a network, at the network back end
+    "lrouter": 35,  # a router
+    "lport": 40,  # a port
+    "nat": 45,  # a floating IP
+    "disk": 50,  # a root, ephemeral, swap or config drive disk, on a host
+    "source": 55,  # a copy of a disk, on a host, to be read by the image store
+    "export": 60,  # a volume made reachable for one host
+    "connection": 65,  # an export connected on a host
+    "tap": 70,  # a port's interface on a host
+    "guest": 80,  # the virtual machine
+}
+
+#: What keeps data: once seen present it is never made again, for the new one would be empty. Absent then
+#: means lost, and the holder says so.
+KEEPS_DATA = frozenset({"file", "volume", "snapshot", "disk"})
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """Who asks: the content of a verified token."""
+
+    user_id: str
+    user_name: str = ""
+    user_domain_id: str = "default"
+    project_id: str | None = None
+    project_name: str | None = None
+    project_domain_id: str | None = None
+    domain_id: str | None = None
+    system: bool = False
+    roles: frozenset[str] = frozenset()
+    role_ids: tuple[str, ...] = ()
+    audit_id: str = ""
+    request_id: str = ""
+    #: Rules of an application credential, when it has any: (service, method, path).
+    access_rules: tuple[tuple[str, str, str], ...] | None = None
+
+    @property
+    def is_admin(self) -> bool:
+        """True for who holds the admin role in any scope: upstream's ``context_is_admin``."""
+        return "admin" in self.roles
+
+    def sees(self, project_id: str | None) -> bool:
+        """True if things of that project exist for this caller."""
+        return self.is_admin or (project_id is not None and project_id == self.project_id)
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """One thing outside the database that is, or is about to be, held. A row of the ledger."""
+
+    id: str
+    kind: str
+    #: Whose it is; None when the holder is gone and the claim was left to its agent: a debt.
+    holder: str | None
+    agent: str
+    wanted: bool
+    #: The agent's counter when ``wanted``, ``spec`` or what it waits for last changed.
+    revision: int
+    #: What the agent saw last, and the revision that it had acted on then.
+    seen: Seen = "unknown"
+    acted: int = 0
+    #: True once it was seen present.
+    made: bool = False
+    spec: Mapping[str, Any] = {}
+    facts: Mapping[str, Any] = {}
+    error: str | None = None
+    #: When the present row of failures began; None while nothing fails.
+    failing_since: float | None = None
+    needs: tuple[str, ...] = ()
+    #: What within the holder it stands for: the id of a port, attachment, … ("" for the only one).
+    part: str = ""
+    #: True once its holder stopped waiting for it.
+    left: bool = False
+
+    @property
+    def rank(self) -> int:
+        return CLAIM_KINDS[self.kind]
+
+    @property
+    def ready(self) -> bool:
+        """Wanted, and seen present after the agent had acted on what is wanted now."""
+        return self.wanted and self.seen == "present" and self.acted >= self.revision
+
+    @property
+    def lost(self) -> bool:
+        """Wanted, kept data, was there, and is there no more."""
+        return self.wanted and self.made and self.seen == "absent" and self.kind in KEEPS_DATA
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What an agent saw of one claim, and the revision that it had acted on."""
+
+    id: str
+    revision: int
+    seen: Seen
+    facts: Mapping[str, Any] = {}
+    error: str | None = None
+
+
+class AgentView(msgspec.Struct, frozen=True):
+    """What a plan may know of an agent."""
+
+    id: str
+    kind: AgentKind
+    name: str
+    #: Silent beyond the patience, forced down, or declared destroyed: nobody waits for it.
+    away: bool = False
