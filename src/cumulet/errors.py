@@ -84,7 +84,7 @@ class Unavailable(CumuletError):
     title = "Service Unavailable"
 
 
-class Refused(Exception):  # noqa: N818 - it is an ending, not a fault
+class Refused(Exception):
     """The program cannot start or go on: one line for the operator, with what to do, and an exit code.
 
     Exit codes are documented in docs/exit-codes.md.

@@ -41,19 +41,19 @@ _NAME = re.compile(r"[a-z_][a-z0-9_]*\Z")
 RETRIES = 8
 
 
-class Duplicate(Exception):  # noqa: N818 - caught by name where a unique index decides
+class Duplicate(Exception):
     """A unique index refused the row."""
 
 
-class StillHeld(Exception):  # noqa: N818
+class StillHeld(Exception):
     """A foreign key refused the change: something refers to the row, or the row referred to is not there."""
 
 
 class Cursor(Protocol):
     """The part of a DBAPI cursor that is used here."""
 
-    rowcount: int
-
+    @property
+    def rowcount(self) -> int: ...
     @property
     def description(self) -> Any: ...
     def fetchall(self) -> list[Any]: ...
@@ -62,7 +62,9 @@ class Cursor(Protocol):
 class Tx:
     """One open transaction."""
 
-    def __init__(self, execute: Callable[[str, Mapping[str, Any]], Cursor], dialect: Dialect, chance: Chance) -> None:
+    def __init__(
+        self, execute: Callable[[str, Mapping[str, Any]], Cursor], dialect: Dialect, chance: Chance
+    ) -> None:
         self._execute = execute
         self.dialect = dialect
         self.chance = chance
@@ -117,7 +119,12 @@ class Tx:
 
         SQLite has one writer, so there it only looks.
         """
-        return self._do(f"select 1 from {_checked(table)} where id = :key_{self.for_update}", {"key_": key}).fetchall() != []
+        return (
+            self._do(
+                f"select 1 from {_checked(table)} where id = :key_{self.for_update}", {"key_": key}
+            ).fetchall()
+            != []
+        )
 
     @property
     def for_update(self) -> str:
@@ -186,11 +193,15 @@ class Database:
     wake: Wake
     chance: Chance
 
-    async def write(self, function: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+    async def write(
+        self, function: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs
+    ) -> R:
         """Run ``function(tx, …)`` in one transaction and wake whoever waits for what it did."""
         raise NotImplementedError
 
-    async def read(self, function: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+    async def read(
+        self, function: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs
+    ) -> R:
         """Run ``function(tx, …)`` on one consistent view; what it writes is not kept."""
         raise NotImplementedError
 
@@ -214,7 +225,9 @@ class SqliteDatabase(Database):
         self.path = path
         self.connection = connect_sqlite(path, busy_seconds=busy_seconds)
 
-    async def write(self, function: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+    async def write(
+        self, function: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs
+    ) -> R:
         return self.write_now(function, *args, **kwargs)
 
     def write_now(self, function: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -235,7 +248,9 @@ class SqliteDatabase(Database):
             self.wake.notify(tx.wakes)
         return result
 
-    async def read(self, function: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+    async def read(
+        self, function: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs
+    ) -> R:
         return self.read_now(function, *args, **kwargs)
 
     def read_now(self, function: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -259,7 +274,9 @@ sqlite3.register_converter("JSON", msgspec.json.decode)
 sqlite3.register_converter("BOOLEAN", lambda value: value != b"0")
 
 
-def connect_sqlite(path: Path | None, *, busy_seconds: float = 2.0, read_only: bool = False) -> sqlite3.Connection:
+def connect_sqlite(
+    path: Path | None, *, busy_seconds: float = 2.0, read_only: bool = False
+) -> sqlite3.Connection:
     """Open the file (None: memory) with the settings that Cumulet relies on."""
     if path is None:
         target, uri = ":memory:", False
@@ -279,7 +296,7 @@ def connect_sqlite(path: Path | None, *, busy_seconds: float = 2.0, read_only: b
     return connection
 
 
-class sqlite_errors:  # noqa: N801 - reads as a statement; a class, for it stands in the hottest path
+class sqlite_errors:
     """Turns sqlite3's errors into ours."""
 
     def __enter__(self) -> None:
@@ -293,9 +310,11 @@ class sqlite_errors:  # noqa: N801 - reads as a statement; a class, for it stand
             raise Duplicate(str(error)) from error
         if name in ("SQLITE_CONSTRAINT_FOREIGNKEY", "SQLITE_CONSTRAINT_TRIGGER"):
             raise StillHeld(str(error)) from error
-        if name.startswith("SQLITE_BUSY") or name.startswith("SQLITE_LOCKED"):
-            raise Unavailable("The database is locked by another program; the request was not carried out.") from error
-        if name.startswith("SQLITE_FULL") or name.startswith("SQLITE_IOERR"):
+        if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+            raise Unavailable(
+                "The database is locked by another program; the request was not carried out."
+            ) from error
+        if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
             raise Unavailable(
                 "The disk that holds the database is full or failing; the request was not carried out."
             ) from error
@@ -335,7 +354,9 @@ class PostgresDatabase(Database):
             url, min_size=2, max_size=connections, open=True, configure=configure, timeout=10
         )
 
-    async def write(self, function: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+    async def write(
+        self, function: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs
+    ) -> R:
         return await anyio.to_thread.run_sync(
             lambda: self.write_now(function, *args, **kwargs), limiter=self._limit
         )
@@ -346,8 +367,12 @@ class PostgresDatabase(Database):
             self.wake.notify(wakes)
         return result
 
-    async def read(self, function: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return await anyio.to_thread.run_sync(lambda: self.read_now(function, *args, **kwargs), limiter=self._limit)
+    async def read(
+        self, function: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs
+    ) -> R:
+        return await anyio.to_thread.run_sync(
+            lambda: self.read_now(function, *args, **kwargs), limiter=self._limit
+        )
 
     def read_now(self, function: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         result, _ = self._again(function, args, kwargs, keep=False)

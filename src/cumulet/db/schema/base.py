@@ -62,7 +62,13 @@ def document(name: str, default: str | None = "{}", *, null: bool = False) -> sa
 
 
 def ref(
-    name: str, to: str, *, null: bool = False, on_delete: str = "RESTRICT", primary: bool = False, index: bool = True
+    name: str,
+    to: str,
+    *,
+    null: bool = False,
+    on_delete: str = "RESTRICT",
+    primary: bool = False,
+    index: bool = True,
 ) -> sa.Column[Any]:
     """A reference to ``table.column``; what is referred to cannot go first unless it cascades."""
     return sa.Column(

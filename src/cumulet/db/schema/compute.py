@@ -107,7 +107,6 @@ servers = table(
     integer("number"),
     sa.Index("ix_servers_project_id_created_at", "project_id", "created_at", "id"),
     sa.Index("ix_servers_created_at", "created_at", "id"),
-    sa.Index("ix_servers_host", "host"),
 )
 
 server_tags = table(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from cumulet.db.schema.base import document, flag, integer, key, moment, ref, table, text
+from cumulet.db.schema.base import document, flag, integer, moment, ref, table, text
 
 images = table(
     "images",

@@ -47,7 +47,12 @@ holders = table(
     text("rule", null=True),
     text("waiting", null=True),
     moment("waiting_since", null=True),
-    sa.Index("ix_holders_due", "due", sqlite_where=sa.text("due is not null"), postgresql_where=sa.text("due is not null")),
+    sa.Index(
+        "ix_holders_due",
+        "due",
+        sqlite_where=sa.text("due is not null"),
+        postgresql_where=sa.text("due is not null"),
+    ),
 )
 
 claims = table(

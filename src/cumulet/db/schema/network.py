@@ -9,7 +9,12 @@ from cumulet.db.schema.base import document, flag, integer, key, moment, ref, ta
 
 def standard() -> list[sa.Column[object]]:
     """Columns that Neutron's standard attributes have."""
-    return [text("description", ""), moment("created_at"), moment("updated_at"), integer("revision_number", 1)]
+    return [
+        text("description", ""),
+        moment("created_at"),
+        moment("updated_at"),
+        integer("revision_number", 1),
+    ]
 
 
 def held() -> sa.Column[object]:

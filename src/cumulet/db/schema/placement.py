@@ -53,7 +53,9 @@ allocations = table(
     moment("updated_at"),
     sa.Index("ix_allocations_provider_id_resource_class", "provider_id", "resource_class"),
     #: An allocation cannot name what its provider has not.
-    sa.ForeignKeyConstraint(["provider_id", "resource_class"], ["inventories.provider_id", "inventories.resource_class"]),
+    sa.ForeignKeyConstraint(
+        ["provider_id", "resource_class"], ["inventories.provider_id", "inventories.resource_class"]
+    ),
 )
 
 traits = table("traits", sa.Column("name", sa.Text, primary_key=True), moment("created_at"))
@@ -64,7 +66,9 @@ provider_traits = table(
     ref("trait", "traits.name", primary=True),
 )
 
-resource_classes = table("resource_classes", sa.Column("name", sa.Text, primary_key=True), moment("created_at"))
+resource_classes = table(
+    "resource_classes", sa.Column("name", sa.Text, primary_key=True), moment("created_at")
+)
 
 provider_aggregates = table(
     "provider_aggregates",

@@ -1,0 +1,187 @@
+"""Every setting, in one frozen tree: from a TOML file, the environment and flags, in this order of growing weight.
+
+The tree is passed in; nothing imports it as state. ``docs/settings.md`` is generated from this file.
+
+An environment variable is named by its path: ``CUMULET_RECONCILE_PATIENCE=30``.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from cumulet.errors import Refused
+
+Positive = Annotated[float, Meta(gt=0)]
+Count = Annotated[int, Meta(ge=0)]
+
+
+def _doc(text: str) -> Meta:
+    return Meta(description=text)
+
+
+class Server(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where the API listens."""
+
+    host: Annotated[
+        str, _doc("Address to listen on. Anything but a loopback address needs `--insecure`.")
+    ] = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65535, description="Port to listen on; 0 takes a free one.")] = 5000
+    insecure: Annotated[bool, _doc("Allow plain HTTP on an address that others can reach.")] = False
+    behind_proxy: Annotated[bool, _doc("Believe X-Forwarded-Proto and X-Forwarded-Host.")] = False
+    connections: Annotated[
+        int, Meta(ge=16, description="Requests under way at once; more are answered with 503.")
+    ] = 4096
+
+
+class Log(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is written about the work."""
+
+    format: Annotated[Literal["plain", "json"], _doc("Lines for people, or one JSON object a line.")] = (
+        "plain"
+    )
+    level: Annotated[
+        Literal["debug", "info", "warning", "error"], _doc("The least important level that is written.")
+    ] = "info"
+    requests: Annotated[bool, _doc("One line for each API request.")] = False
+
+
+class Database(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where the state is kept."""
+
+    url: Annotated[str, _doc("`postgresql://…`; empty for SQLite in the data directory.")] = ""
+    connections: Annotated[int, Meta(ge=2, le=64, description="Connections to PostgreSQL.")] = 8
+
+
+class Hosts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The hosts that run inside this process."""
+
+    hypervisor: Annotated[
+        Literal["sim", "qemu", "none"],
+        _doc("`sim`: simulated hosts; `qemu`: this machine, real guests; `none`: hosts join from elsewhere."),
+    ] = "sim"
+    count: Annotated[int, Meta(ge=0, le=5000, description="How many simulated hosts.")] = 3
+    vcpus: Annotated[int, Meta(ge=1, description="Virtual CPUs of a simulated host.")] = 64
+    ram_mb: Annotated[int, Meta(ge=64, description="Memory of a simulated host, MiB.")] = 262144
+    disk_gb: Annotated[int, Meta(ge=1, description="Local disk of a simulated host, GiB.")] = 4096
+    cpu_ratio: Annotated[Positive, _doc("Virtual CPUs given out for each one there is.")] = 16.0
+    ram_ratio: Annotated[Positive, _doc("Memory given out for what there is.")] = 1.5
+    disk_ratio: Annotated[Positive, _doc("Disk given out for what there is.")] = 1.0
+    reserved_ram_mb: Annotated[Count, _doc("Memory kept for the host itself, MiB.")] = 512
+
+
+class Volumes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The volume back end inside this process."""
+
+    backend: Annotated[
+        Literal["sim", "files", "none"],
+        _doc("`sim`: no bytes; `files`: qcow2 files in the data directory, the default with QEMU."),
+    ] = "sim"
+    capacity_gb: Annotated[int, Meta(ge=1, description="What the back end can hold, GiB.")] = 10240
+
+
+class Reconcile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How long things may take. Seconds."""
+
+    patience: Annotated[
+        Positive, _doc("How long a silent or failing agent is waited for before the work goes on without it.")
+    ] = 60.0
+    poll: Annotated[Positive, _doc("How long an agent's question for news stays open.")] = 25.0
+    build_attempts: Annotated[int, Meta(ge=1, description="Hosts tried before a build gives up.")] = 3
+    build_time: Annotated[Positive, _doc("A build that takes longer gives up.")] = 600.0
+    sweep: Annotated[Positive, _doc("Time between two sweeps.")] = 60.0
+    sweep_floor: Annotated[Positive, _doc("Nothing younger is called an orphan.")] = 30.0
+    history_days: Annotated[
+        Positive, _doc("How many days deleted servers and their actions stay readable.")
+    ] = 90.0
+
+
+class Auth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Tokens and passwords."""
+
+    token_hours: Annotated[Positive, _doc("Life of a token, hours.")] = 24.0
+    region: Annotated[str, _doc("Name of the region in the catalogue.")] = "RegionOne"
+
+
+class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """All settings."""
+
+    data: Annotated[str, _doc("The data directory; empty for `$XDG_DATA_HOME/cumulet`.")] = ""
+    roles: Annotated[tuple[Literal["api", "reconcile", "agent"], ...], _doc("What this process does.")] = (
+        "api",
+        "reconcile",
+        "agent",
+    )
+    faults: Annotated[bool, _doc("Serve the fault rules; always on while every host is simulated.")] = False
+    server: Server = Server()
+    log: Log = Log()
+    database: Database = Database()
+    hosts: Hosts = Hosts()
+    volumes: Volumes = Volumes()
+    reconcile: Reconcile = Reconcile()
+    auth: Auth = Auth()
+
+    @property
+    def directory(self) -> Path:
+        """The data directory."""
+        if self.data:
+            return Path(self.data).expanduser()
+        base = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
+        return Path(base).expanduser() / "cumulet"
+
+
+def load(
+    file: Path | None = None,
+    environment: Mapping[str, str] = os.environ,
+    flags: Mapping[str, Any] | None = None,
+) -> Config:
+    """Read the settings. ``flags`` is a tree like the file's; None values in it do not count.
+
+    Raises Refused that names the file and the setting.
+    """
+    tree: dict[str, Any] = {}
+    if file is not None:
+        try:
+            tree = tomllib.loads(file.read_text())
+        except OSError as error:
+            raise Refused(f"The settings in {file} cannot be read: {error.strerror}.", 2) from error
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise Refused(f"The settings in {file} are not valid TOML: {error}.", 2) from error
+    _merge(tree, _from_environment(environment))
+    _merge(tree, flags or {})
+    try:
+        return msgspec.convert(tree, Config, strict=False)
+    except msgspec.ValidationError as error:
+        where = f" in {file}" if file else ""
+        raise Refused(f"The settings{where} are not valid: {error}. See docs/settings.md.", 2) from error
+
+
+def _merge(tree: dict[str, Any], over: Mapping[str, Any]) -> None:
+    for name, value in over.items():
+        if isinstance(value, Mapping):
+            inner = tree.setdefault(name, {})
+            if isinstance(inner, dict):
+                _merge(inner, value)
+        elif value is not None:
+            tree[name] = value
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for field in msgspec.structs.fields(Config):
+        if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
+            for inner in msgspec.structs.fields(field.type):
+                value = environment.get(f"CUMULET_{field.name}_{inner.name}".upper())
+                if value is not None:
+                    found.setdefault(field.name, {})[inner.name] = value
+        else:
+            value = environment.get(f"CUMULET_{field.name}".upper())
+            if value is not None:
+                found[field.name] = value.split(",") if field.name == "roles" else value
+    return found

@@ -1,0 +1,150 @@
+"""Who may do what, in the upstream services' policy language.
+
+    role:admin or (role:reader and project_id:%(project_id)s)
+
+A rule is a name ("os_compute_api:servers:create") and a check. Each route names its rule and carries the
+upstream default; an operator's file can replace checks by name. ``Policy.allows(rule, caller, target)``
+decides. The language: ``and or not ( )``, ``@`` (always), ``!`` and the empty check (never and always, as
+upstream reads them), ``role:NAME``, ``rule:NAME``, ``is_admin:True``, ``system_scope:all`` and
+``attribute:value`` with ``%(name)s`` taken from the target.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from cumulet.values import Caller
+
+Target = Mapping[str, Any]
+Check = Callable[[Caller, Target], bool]
+
+ADMIN = "rule:context_is_admin"
+MEMBER = "rule:project_member_or_admin"
+READER = "rule:project_reader_or_admin"
+MANAGER = "rule:project_manager_or_admin"
+SERVICE = "rule:service_or_admin"
+ANYONE = "@"
+NOBODY = "!"
+
+#: The rules that others refer to.
+BASE: Mapping[str, str] = {
+    "context_is_admin": "role:admin",
+    "admin_api": "role:admin",
+    "admin_required": "role:admin",
+    "admin_or_owner": "role:admin or project_id:%(project_id)s",
+    "project_manager_api": "role:manager and project_id:%(project_id)s",
+    "project_member_api": "role:member and project_id:%(project_id)s",
+    "project_reader_api": "role:reader and project_id:%(project_id)s",
+    "project_manager_or_admin": "rule:project_manager_api or rule:context_is_admin",
+    "project_member_or_admin": "rule:project_member_api or rule:context_is_admin",
+    "project_reader_or_admin": "rule:project_reader_api or rule:context_is_admin",
+    "service_api": "role:service",
+    "service_or_admin": "rule:service_api or rule:context_is_admin",
+}
+
+_TOKEN = re.compile(r"\s*([()]|[^\s()]*(?:%\([^)]*\)s)[^\s()]*|[^\s()]+)")
+
+
+class Policy:
+    """All rules, parsed once."""
+
+    def __init__(self, checks: Mapping[str, str]) -> None:
+        self.checks = {**BASE, **checks}
+        self._parsed: dict[str, Check] = {}
+
+    def allows(self, rule: str, caller: Caller, target: Target) -> bool:
+        """True if the caller passes the rule for a target ({"project_id": …, "user_id": …, …})."""
+        check = self._parsed.get(rule)
+        if check is None:
+            check = self._parsed[rule] = parse(self.checks[rule], self)
+        return check(caller, target)
+
+
+def parse(text: str, policy: Policy) -> Check:
+    """A check as a function. Raises ValueError, naming what was not understood."""
+    tokens = _TOKEN.findall(text)
+    if not tokens:
+        return lambda caller, target: True
+    check, rest = _either(tokens, policy)
+    if rest:
+        raise ValueError(f"policy check {text!r}: {rest[0]!r} was not expected")
+    return check
+
+
+def _either(tokens: list[str], policy: Policy) -> tuple[Check, list[str]]:
+    left, tokens = _both(tokens, policy)
+    while tokens and tokens[0].lower() == "or":
+        right, tokens = _both(tokens[1:], policy)
+        left = _or(left, right)
+    return left, tokens
+
+
+def _both(tokens: list[str], policy: Policy) -> tuple[Check, list[str]]:
+    left, tokens = _one(tokens, policy)
+    while tokens and tokens[0].lower() == "and":
+        right, tokens = _one(tokens[1:], policy)
+        left = _and(left, right)
+    return left, tokens
+
+
+def _one(tokens: list[str], policy: Policy) -> tuple[Check, list[str]]:
+    if not tokens:
+        raise ValueError("policy check ends where a check was expected")
+    first, rest = tokens[0], tokens[1:]
+    if first.lower() == "not":
+        inner, rest = _one(rest, policy)
+        return (lambda caller, target: not inner(caller, target)), rest
+    if first == "(":
+        inner, rest = _either(rest, policy)
+        if not rest or rest[0] != ")":
+            raise ValueError("policy check: a parenthesis is not closed")
+        return inner, rest[1:]
+    return _leaf(first, policy), rest
+
+
+def _or(left: Check, right: Check) -> Check:
+    return lambda caller, target: left(caller, target) or right(caller, target)
+
+
+def _and(left: Check, right: Check) -> Check:
+    return lambda caller, target: left(caller, target) and right(caller, target)
+
+
+def _leaf(word: str, policy: Policy) -> Check:
+    if word == "@":
+        return lambda caller, target: True
+    if word == "!":
+        return lambda caller, target: False
+    kind, colon, match = word.partition(":")
+    if not colon:
+        raise ValueError(f"policy check: {word!r} is not of the form kind:value")
+    if kind == "rule":
+        if match not in policy.checks:
+            raise ValueError(f"policy check: there is no rule {match!r}")
+        return lambda caller, target: policy.allows(match, caller, target)
+    if kind == "role":
+        role = match.lower()
+        return lambda caller, target: role in caller.roles
+    if kind == "is_admin":
+        wanted = match.lower() == "true"
+        return lambda caller, target: caller.is_admin is wanted
+    if kind == "system_scope":
+        return lambda caller, target: caller.system and match == "all"
+    return lambda caller, target: _equal(_attribute(caller, kind), match, target)
+
+
+def _attribute(caller: Caller, kind: str) -> Any:
+    if kind.startswith("'") and kind.endswith("'"):
+        return kind[1:-1]
+    return getattr(caller, {"tenant_id": "project_id", "tenant": "project_id"}.get(kind, kind), None)
+
+
+def _equal(found: Any, match: str, target: Target) -> bool:
+    if found is None:
+        return False
+    try:
+        return str(found) == match % target
+    except KeyError:
+        return False

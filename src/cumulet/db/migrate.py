@@ -1,0 +1,116 @@
+"""Brings a database to this program's schema.
+
+A new database gets the whole schema at once; an older one goes through the migrations. A test holds both
+equal. A newer one is refused: the program would not know what it reads.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from cumulet.db.engine import Database, PostgresDatabase, SqliteDatabase, Tx
+from cumulet.errors import Refused
+
+#: The newest migration; a test compares it with db/migrations/versions.
+HEAD = "0001"
+MIGRATIONS = Path(__file__).parent / "migrations"
+
+
+def prepare(db: Database) -> str:
+    """Make the schema current; return "created", "upgraded" or "current".
+
+    Raises Refused if the database is newer than the program, or not Cumulet's.
+    """
+    found = version(db)
+    if found == HEAD:
+        return "current"
+    if found is None:
+        _create(db)
+        return "created"
+    if found not in _known():
+        raise Refused(
+            f"The database has schema {found}, which is newer than this program's {HEAD}. Start the newer "
+            "version of Cumulet, or restore a backup that was made before the upgrade.",
+            4,
+        )
+    _upgrade(db)
+    return "upgraded"
+
+
+def version(db: Database) -> str | None:
+    """The schema's version; None for an empty database."""
+    return _look(db, _version)
+
+
+def _look(db: Database, function: Any) -> Any:
+    assert isinstance(db, SqliteDatabase | PostgresDatabase)
+    return db.read_now(function)
+
+
+def _version(tx: Tx) -> str | None:
+    exists = (
+        "select 1 from sqlite_master where name = 'alembic_version'"
+        if tx.dialect == "sqlite"
+        else "select 1 from pg_tables where schemaname = current_schema() and tablename = 'alembic_version'"
+    )
+    if tx.one(exists) is None:
+        return None
+    found = tx.value("select version_num from alembic_version")
+    return str(found) if found is not None else None
+
+
+def _create(db: Database) -> None:
+    assert isinstance(db, SqliteDatabase | PostgresDatabase)
+    statements = ddl(db.dialect)
+
+    def create(tx: Tx) -> None:
+        for statement in statements:
+            tx.run(statement)
+        tx.run("create table alembic_version (version_num varchar(32) not null primary key)")
+        tx.run("insert into alembic_version values (:version)", version=HEAD)
+
+    db.write_now(create)
+
+
+@lru_cache
+def ddl(dialect: str) -> tuple[str, ...]:
+    """The statements that make the whole schema."""
+    from sqlalchemy import create_mock_engine
+    from sqlalchemy.schema import SchemaItem
+
+    from cumulet.db.schema import metadata
+
+    found: list[str] = []
+
+    def collect(item: SchemaItem, *_: Any, **__: Any) -> None:
+        found.append(str(item.compile(dialect=engine.dialect)).strip())  # type: ignore[attr-defined]
+
+    url = "sqlite://" if dialect == "sqlite" else "postgresql+psycopg://"
+    engine = create_mock_engine(url, collect)
+    metadata.create_all(engine, checkfirst=False)
+    return tuple(found)
+
+
+def _known() -> set[str]:
+    return {path.name.split("_", 1)[0] for path in (MIGRATIONS / "versions").glob("*.py")}
+
+
+def _upgrade(db: Database) -> None:
+    import alembic.command
+    import alembic.config
+
+    assert isinstance(db, SqliteDatabase | PostgresDatabase)
+    config = alembic.config.Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    if isinstance(db, SqliteDatabase):
+        url = f"sqlite:///{db.path}"
+    else:
+        url = db.url.replace("postgresql://", "postgresql+psycopg://", 1)
+    config.set_main_option("sqlalchemy.url", url.replace("%", "%%"))
+    try:
+        alembic.command.upgrade(config, "head")
+    except sqlite3.Error as error:  # pragma: no cover - only a broken disk gets here
+        raise Refused(f"The database could not be brought to schema {HEAD}: {error}", 4) from error

@@ -1,0 +1,89 @@
+"""What all tests share: both databases, always. PostgreSQL that cannot be started is a failure, not a skip."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cumulet.chance import RealChance
+from cumulet.db.engine import Database, PostgresDatabase, SqliteDatabase
+from cumulet.db.migrate import prepare
+
+#: A cluster that somebody started already (tests/postgres.py), as a libpq URL without a database.
+POSTGRES = "CUMULET_TEST_POSTGRES"
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def postgres_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A running PostgreSQL of our own, without durability."""
+    from tests.postgres import cluster
+
+    given = os.environ.get(POSTGRES)
+    if given:
+        yield given
+        return
+    with cluster() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def postgres_template(postgres_cluster: str) -> Iterator[str]:
+    """A database with our schema, to be copied."""
+    import psycopg
+
+    name = f"template_{os.getpid()}"
+    with psycopg.connect(postgres_cluster + "/postgres", autocommit=True) as connection:
+        connection.execute(f"create database {name}")
+    db = PostgresDatabase(f"{postgres_cluster}/{name}", RealChance(), connections=2)
+    prepare(db)
+    db.close()
+    yield name
+
+
+@pytest.fixture
+def postgres_url(postgres_cluster: str, postgres_template: str) -> Iterator[str]:
+    """A fresh database with our schema."""
+    import psycopg
+
+    name = f"test_{os.getpid()}_{os.urandom(4).hex()}"
+    with psycopg.connect(postgres_cluster + "/postgres", autocommit=True) as connection:
+        connection.execute(f"create database {name} template {postgres_template}")
+        yield f"{postgres_cluster}/{name}"
+        connection.execute(f"drop database {name} with (force)")
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+def db(request: pytest.FixtureRequest) -> Iterator[Database]:
+    """An empty database with our schema, once on each engine."""
+    made: SqliteDatabase | PostgresDatabase
+    if request.param == "sqlite":
+        made = SqliteDatabase(None, RealChance())
+    else:
+        made = PostgresDatabase(request.getfixturevalue("postgres_url"), RealChance(), connections=4)
+    prepare(made)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    """A directory with a short name: Unix sockets have little room."""
+    path = Path(tempfile.mkdtemp(prefix="c-"))
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def run(*words: str, **kwargs: object) -> subprocess.CompletedProcess[str]:
+    """A program that must end with 0."""
+    return subprocess.run(words, check=True, text=True, capture_output=True, **kwargs)  # type: ignore[call-overload, no-any-return]
