@@ -38,7 +38,7 @@ def postgres_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def postgres_template(postgres_cluster: str) -> Iterator[str]:
+def postgres_template(postgres_cluster: str) -> str:
     """A database with our schema, to be copied."""
     import psycopg
 
@@ -48,7 +48,7 @@ def postgres_template(postgres_cluster: str) -> Iterator[str]:
     db = PostgresDatabase(f"{postgres_cluster}/{name}", RealChance(), connections=2)
     prepare(db)
     db.close()
-    yield name
+    return name
 
 
 @pytest.fixture

@@ -42,12 +42,8 @@ def prepare(db: Database) -> str:
 
 def version(db: Database) -> str | None:
     """The schema's version; None for an empty database."""
-    return _look(db, _version)
-
-
-def _look(db: Database, function: Any) -> Any:
     assert isinstance(db, SqliteDatabase | PostgresDatabase)
-    return db.read_now(function)
+    return db.read_now(_version)
 
 
 def _version(tx: Tx) -> str | None:
