@@ -241,3 +241,6 @@ quotas = table(
     sa.Column("resource", sa.Text, primary_key=True),
     integer("hard_limit"),
 )
+
+#: One row per project that counted something: PostgreSQL locks it while it counts. SQLite has one writer.
+project_locks = table("project_locks", key())
