@@ -72,8 +72,12 @@ class Tx:
         self.now = chance.now()
         #: Names to wake once committed: agents' ids, holders' ids, "due".
         self.wakes: set[str] = set()
-        #: Claims whose revision must move before the commit; see reconcile.ledger.flush.
-        self.touched: dict[str, set[str]] = {}
+        #: Holders to reconcile before the commit, in order; see reconcile.holders.
+        self.unsettled: dict[str, None] = {}
+        #: Reconciles them; None where nothing does, and then ``due`` says that they wait.
+        self.settle: Callable[[Tx], None] | None = None
+        #: Claims whose revision must move before the commit, by agent; see reconcile.ledger.
+        self.moved: dict[str, set[str]] = {}
         #: What runs last in the transaction, once each.
         self.before_commit: dict[str, Callable[[Tx], None]] = {}
         self.statements = 0
@@ -192,6 +196,8 @@ class Database:
     dialect: Dialect
     wake: Wake
     chance: Chance
+    #: Reconciles what a transaction touched, before it commits; set by the composition root.
+    settle: Callable[[Tx], None] | None = None
 
     async def write(
         self, function: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs
@@ -210,6 +216,8 @@ class Database:
 
 
 def _finish(tx: Tx) -> None:
+    if tx.settle is not None and tx.unsettled:
+        tx.settle(tx)
     for function in list(tx.before_commit.values()):
         function(tx)
 
@@ -233,6 +241,7 @@ class SqliteDatabase(Database):
     def write_now(self, function: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """``write``, for callers that are not coroutines: the command line, tests."""
         tx = Tx(self._execute, self.dialect, self.chance)
+        tx.settle = self.settle
         with sqlite_errors():
             self.connection.execute("begin immediate")
         try:
@@ -405,6 +414,7 @@ class PostgresDatabase(Database):
             if not keep:
                 cursor.execute("set transaction isolation level repeatable read read only")
             tx = Tx(execute, self.dialect, self.chance)
+            tx.settle = self.settle if keep else None
             result = function(tx, *args, **kwargs)
             _finish(tx)
             if keep and tx.wakes:

@@ -20,6 +20,8 @@ agents = table(
     #: Counter of everything that it was asked; bumped last in a transaction, so it follows the order of commits.
     integer("revision", 0),
     moment("seen_at", null=True),
+    #: Judged silent: nothing came from it for longer than the patience.
+    flag("silent"),
     flag("forced_down"),
     flag("disabled"),
     text("disabled_reason", null=True),

@@ -1,0 +1,39 @@
+"""Holders: rows that are driven to a desired state. The row is the queue: ``due`` says when to look again."""
+
+from __future__ import annotations
+
+from cumulet.db.engine import Tx
+
+
+def create(tx: Tx, id: str, kind: str, project_id: str | None) -> None:
+    """A new holder; the row of its kind, with the same id, comes after it. It is looked at before the commit."""
+    tx.insert("holders", id=id, kind=kind, project_id=project_id)
+    touch(tx, id)
+
+
+def touch(tx: Tx, id: str) -> None:
+    """Something about the holder changed: reconcile it, in this transaction where that is possible."""
+    if tx.settle is None:
+        later(tx, id)
+    else:
+        tx.unsettled[id] = None
+
+
+def later(tx: Tx, id: str, due: float | None = None) -> None:
+    """Reconcile the holder in a transaction of its own, now or at ``due``."""
+    tx.run("update holders set due = :due where id = :id", due=tx.now if due is None else due, id=id)
+    tx.wakes.add("due")
+
+
+def touch_all(tx: Tx, ids: list[str]) -> None:
+    """Reconcile many holders, each in a transaction of its own."""
+    if ids:
+        tx.run("update holders set due = :now where id in :ids", now=tx.now, ids=tuple(ids))
+        tx.wakes.add("due")
+
+
+def remove(tx: Tx, id: str) -> None:
+    """The holder is no more; its kind's row has gone before it. Raises StillHeld while it holds a claim."""
+    tx.unsettled.pop(id, None)
+    tx.delete("holders", id)
+    tx.wakes.add(id)

@@ -1,0 +1,303 @@
+"""The ledger: every thing outside the database that is, or is about to be, held. The only writer of claims.
+
+The decisions are pure functions on values (``heard``, ``servable``, ``closable``); the SQL around them is
+below. What the ledger promises, and what each promise is for:
+
+* A claim is written before anybody is asked to make the thing, and its id names the thing.
+* ``wanted`` goes from yes to no once and never back, so an old answer cannot revive what was given up.
+* ``revision`` is the agent's counter, moved last in the transaction, so it follows the order of commits and
+  an agent that asks for "everything since" misses nothing.
+* A claim is served to be made once all that it needs is ready, and to be removed once no open claim needs it.
+  Needs within one agent are ordered by the agent itself, which sees more than the ledger does.
+* A claim is closed only when it is not wanted and its agent, having acted on the newest revision, saw nothing.
+* A left claim has no holder that waits for it: a debt of its agent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from cumulet.db.engine import Row, Tx, chunks
+from cumulet.reconcile import holders
+from cumulet.values import CLAIM_KINDS, Claim, Report
+
+# --- decisions ---
+
+
+def heard(claim: Claim, report: Report, now: float) -> Claim:
+    """The claim after a report. A report that claims to have acted on the future is not believed."""
+    if report.revision > claim.revision:
+        return claim
+    return msgspec.structs.replace(
+        claim,
+        seen=report.seen,
+        acted=report.revision,
+        made=claim.made or report.seen == "present",
+        facts={} if report.seen == "absent" else report.facts,
+        error=report.error,
+        failing_since=None if report.error is None else claim.failing_since or now,
+    )
+
+
+def closable(claim: Claim, needed_by: Collection[Claim]) -> bool:
+    """True if the claim can be closed: given up, seen absent after that was known, and nobody needs it."""
+    return not claim.wanted and claim.seen == "absent" and claim.acted >= claim.revision and not needed_by
+
+
+def servable(claim: Claim, needs: Iterable[Claim], needed_by: Iterable[Claim]) -> bool:
+    """True if the agent may act on the claim now: make what is wanted, or remove what is not."""
+    if claim.wanted:
+        return not claim.lost and all(need.ready or need.agent == claim.agent for need in needs)
+    return all(other.agent == claim.agent for other in needed_by)
+
+
+def awaits(claim: Claim, need: Claim) -> bool:
+    """True if the claim's agent must hear when ``need`` gets ready."""
+    return claim.wanted and claim.seen != "present" and claim.agent != need.agent
+
+
+# --- reading ---
+
+_COLUMNS = "id, kind, holder, agent, wanted, revision, seen, acted, made, spec, facts, error, failing_since, part, left"
+_QUALIFIED = ", ".join(f"c.{name.strip()}" for name in _COLUMNS.split(","))
+
+
+def _claim(row: Row, needs: tuple[str, ...]) -> Claim:
+    return Claim(
+        id=row["id"], kind=row["kind"], holder=row["holder"], agent=row["agent"], wanted=row["wanted"],
+        revision=row["revision"], seen=row["seen"], acted=row["acted"], made=row["made"], spec=row["spec"],
+        facts=row["facts"], error=row["error"], failing_since=row["failing_since"], needs=needs,
+        part=row["part"], left=row["left"],
+    )  # fmt: skip
+
+
+def _with_needs(tx: Tx, rows: Sequence[Row]) -> tuple[Claim, ...]:
+    if not rows:
+        return ()
+    needs: dict[str, list[str]] = {}
+    for ids in chunks(row["id"] for row in rows):
+        for edge in tx.all("select claim, needs from needs where claim in :ids order by needs", ids=ids):
+            needs.setdefault(edge["claim"], []).append(edge["needs"])
+    return tuple(_claim(row, tuple(needs.get(row["id"], ()))) for row in rows)
+
+
+def of_holder(tx: Tx, holder: str) -> tuple[Claim, ...]:
+    """All open claims of a holder, in the order in which they are made."""
+    rows = tx.all(f"select {_COLUMNS} from claims where holder = :holder", holder=holder)
+    rows.sort(key=lambda row: (CLAIM_KINDS[row["kind"]], row["part"], row["id"]))
+    return _with_needs(tx, rows)
+
+
+def by_id(tx: Tx, ids: Collection[str]) -> dict[str, Claim]:
+    """Open claims by id; those that are closed are not in the answer."""
+    found: dict[str, Claim] = {}
+    for some in chunks(ids):
+        rows = tx.all(f"select {_COLUMNS} from claims where id in :ids", ids=some)
+        found.update((claim.id, claim) for claim in _with_needs(tx, rows))
+    return found
+
+
+def _neighbours(tx: Tx, ids: Collection[str], *, upwards: bool) -> dict[str, list[Claim]]:
+    """Per claim those that need it (``upwards``), or those that it needs."""
+    mine, other = ("needs", "claim") if upwards else ("claim", "needs")
+    found: dict[str, list[Claim]] = {}
+    for some in chunks(ids):
+        for row in tx.all(
+            f"select n.{mine} as mine, {_QUALIFIED} from needs n join claims c on c.id = n.{other} "
+            f"where n.{mine} in :ids",
+            ids=some,
+        ):
+            found.setdefault(row["mine"], []).append(_claim(row, ()))
+    return found
+
+
+class Served(msgspec.Struct, frozen=True):
+    """A claim as its agent gets to see it."""
+
+    claim: Claim
+    #: False: it may only be observed and reported, not made or removed.
+    act: bool
+    needs: tuple[Claim, ...]
+
+
+def feed(tx: Tx, agent: str, since: int, limit: int = 500) -> tuple[int, list[Served], bool]:
+    """What an agent was asked since a revision: (newest revision told, claims, whether more is there).
+
+    ``since`` 0 tells of every open claim. At most about ``limit`` claims; a revision is never split.
+    """
+    rows = tx.all(
+        f"select {_COLUMNS} from claims where agent = :agent and revision > :since order by revision limit :limit",
+        agent=agent, since=since, limit=limit,
+    )  # fmt: skip
+    more = len(rows) == limit
+    if more:
+        # One transaction may have given many claims one revision: take the rest of the last one too.
+        last = rows[-1]["revision"]
+        rows = [row for row in rows if row["revision"] < last]
+        rows += tx.all(
+            f"select {_COLUMNS} from claims where agent = :agent and revision = :last", agent=agent, last=last
+        )
+    if not rows:
+        return since, [], False
+    claims = _with_needs(tx, rows)
+    needs = _neighbours(tx, [claim.id for claim in claims if claim.needs], upwards=False)
+    given_up = [claim.id for claim in claims if not claim.wanted]
+    needed_by = _neighbours(tx, given_up, upwards=True) if given_up else {}
+    served = [
+        Served(
+            claim,
+            servable(claim, needs.get(claim.id, ()), needed_by.get(claim.id, ())),
+            tuple(needs.get(claim.id, ())),
+        )
+        for claim in claims
+    ]
+    return claims[-1].revision, served, more
+
+
+# --- writing ---
+
+
+def _move(tx: Tx, agent: str, claim: str) -> None:
+    tx.moved.setdefault(agent, set()).add(claim)
+    tx.before_commit["ledger"] = _flush
+
+
+def _flush(tx: Tx) -> None:
+    """Give everything that moved its agent's next revision. Last in the transaction, for it locks the counters."""
+    for agent in sorted(tx.moved):
+        revision = tx.value(
+            "update agents set revision = revision + 1 where id = :id returning revision", id=agent
+        )
+        for ids in chunks(sorted(tx.moved[agent])):
+            tx.run("update claims set revision = :revision where id in :ids", revision=revision, ids=ids)
+        tx.wakes.add(agent)
+    tx.moved.clear()
+
+
+def open(
+    tx: Tx, *, holder: str, kind: str, agent: str, spec: Mapping[str, Any], needs: Iterable[str] = (),
+    part: str = "", project_id: str | None = None, id: str | None = None,
+) -> str:  # fmt: skip
+    """Write down that a thing is wanted, before anybody makes it; return the claim's id."""
+    id = id or tx.uuid()
+    tx.insert(
+        "claims", id=id, kind=kind, holder=holder, opened_for=holder, project_id=project_id, agent=agent,
+        spec=dict(spec), part=part, created_at=tx.now, updated_at=tx.now,
+    )  # fmt: skip
+    for need in needs:
+        tx.insert("needs", claim=id, needs=need)
+    _move(tx, agent, id)
+    return id
+
+
+def respec(tx: Tx, claim: Claim, spec: Mapping[str, Any], needs: Iterable[str] = ()) -> None:
+    """Want the thing to be different; ``needs`` are added to what it needs."""
+    tx.update("claims", claim.id, spec=dict(spec), updated_at=tx.now)
+    for need in needs:
+        if need not in claim.needs:
+            tx.insert("needs", claim=claim.id, needs=need)
+    _move(tx, claim.agent, claim.id)
+
+
+def unwant(tx: Tx, claims: Iterable[Claim]) -> None:
+    """Want the things no more. There is no way back; wanting again is a new claim."""
+    wanted = [claim for claim in claims if claim.wanted]
+    if not wanted:
+        return
+    ids = tuple(claim.id for claim in wanted)
+    # A removal that fails is another failure than the making that failed before it.
+    tx.run(
+        "update claims set wanted = false, failing_since = null, error = null, updated_at = :now where id in :ids",
+        now=tx.now, ids=ids,
+    )  # fmt: skip
+    for claim in wanted:
+        _move(tx, claim.agent, claim.id)
+
+
+def drop_need(tx: Tx, claim: str, needs: str) -> None:
+    """The claim does not need the other any more: what it needed may go before it."""
+    tx.run("delete from needs where claim = :claim and needs = :needs", claim=claim, needs=needs)
+    row = tx.one("select agent, wanted from claims where id = :id", id=needs)
+    if row is not None and not row["wanted"]:
+        _move(tx, row["agent"], needs)
+
+
+def leave(tx: Tx, claim: Claim, reason: str) -> None:
+    """Stop waiting for the claim: it becomes a debt of its agent, and its holder may go."""
+    unwant(tx, [claim])
+    tx.update("claims", claim.id, holder=None, left=True, left_reason=reason, updated_at=tx.now)
+
+
+def hand_over(tx: Tx, claim: str, holder: str) -> None:
+    """Another holder waits for the claim from now on."""
+    tx.update("claims", claim, holder=holder, updated_at=tx.now)
+    holders.touch(tx, holder)
+
+
+def hear(tx: Tx, agent: str, reports: Sequence[Report]) -> list[str]:
+    """Take down what an agent saw, close what can be closed, and have the holders reconciled.
+
+    Returns the ids that are not (or no longer) in the ledger although the agent has the thing: orphans.
+    """
+    claims = by_id(tx, [report.id for report in reports])
+    unknown = []
+    for report in reports:
+        claim = claims.get(report.id)
+        if claim is None or claim.agent != agent:
+            if report.seen == "present":
+                unknown.append(report.id)
+            continue
+        after = heard(claim, report, tx.now)
+        if after is claim:
+            continue
+        claims[claim.id] = after
+        _store(tx, claim, after)
+    _close(tx, [claim for claim in claims.values() if not claim.wanted and claim.seen == "absent"])
+    return unknown
+
+
+def _store(tx: Tx, before: Claim, after: Claim) -> None:
+    tx.update(
+        "claims", after.id, seen=after.seen, acted=after.acted, made=after.made, facts=dict(after.facts),
+        error=after.error, failing_since=after.failing_since, updated_at=tx.now,
+    )  # fmt: skip
+    if after.ready and not before.ready:
+        for others in _neighbours(tx, [after.id], upwards=True).values():
+            for other in others:
+                if awaits(other, after):
+                    _move(tx, other.agent, other.id)
+    if after.holder is not None:
+        holders.touch(tx, after.holder)
+
+
+def _close(tx: Tx, claims: Sequence[Claim]) -> None:
+    """Close what can be closed; what needs something goes before it, so the highest rank comes first."""
+    for claim in sorted(claims, key=lambda claim: -claim.rank):
+        needed_by = _neighbours(tx, [claim.id], upwards=True).get(claim.id, [])
+        if closable(claim, needed_by):
+            needs = _neighbours(tx, [claim.id], upwards=False).get(claim.id, [])
+            tx.delete("claims", claim.id)
+            tx.moved.get(claim.agent, set()).discard(claim.id)
+            tx.wakes.add(claim.id)
+            for need in needs:
+                if not need.wanted and need.agent != claim.agent:
+                    _move(tx, need.agent, need.id)
+                elif not need.wanted:
+                    _close_if_done(tx, need.id)
+            if claim.holder is not None:
+                holders.touch(tx, claim.holder)
+
+
+def _close_if_done(tx: Tx, id: str) -> None:
+    """A claim was seen absent while something still needed it; it may be closed now."""
+    claim = by_id(tx, [id]).get(id)
+    if (
+        claim is not None
+        and not claim.wanted
+        and claim.seen == "absent"
+        and id not in tx.moved.get(claim.agent, ())
+    ):
+        _close(tx, [claim])
