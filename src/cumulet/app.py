@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from cumulet.api import identity, root
+from cumulet.api import compute, identity, root
 from cumulet.api.asgi import Application, Area
 from cumulet.api.cloud import Cloud, Metrics
 from cumulet.chance import Chance
@@ -15,7 +15,7 @@ from cumulet.core.policy import Policy
 from cumulet.db.engine import Database
 
 #: Every API of the cloud; the first serves what no other prefix does.
-AREAS: tuple[Area, ...] = (root.AREA, identity.AREA)
+AREAS: tuple[Area, ...] = (root.AREA, identity.AREA, compute.AREA)
 
 
 def policy(areas: Sequence[Area] = AREAS, overrides: dict[str, str] | None = None) -> Policy:

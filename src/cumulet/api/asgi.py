@@ -70,6 +70,8 @@ class Area(msgspec.Struct, frozen=True):
     versions: Versions | None = None
     #: "/v3" if clients may put their project's id behind it: /v3/{project_id}/volumes.
     project_root: str = ""
+    #: "/v2" if what is below ``project_root`` is served there too, always at the least version.
+    old_root: str = ""
     #: Checks that routes' checks refer to.
     rules: Mapping[str, str] = {}
     #: How the caller is found; None: by the token in X-Auth-Token.
@@ -196,7 +198,8 @@ class Application:
         node, values = found
         if area.versions is not None:
             request.version = area.versions.minimum
-            request.version = area.versions.asked(request.headers)
+            if not self._old(area, inside):
+                request.version = area.versions.asked(request.headers)
         lines = node.methods.get(request.method)
         if lines is None and request.method == "HEAD":
             lines = node.methods.get("GET")
@@ -217,6 +220,8 @@ class Application:
     @staticmethod
     def _segments(area: Area, inside: str) -> list[str]:
         segments = inside.strip("/").split("/") if inside.strip("/") else []
+        if Application._old(area, inside):
+            segments[0] = area.project_root.strip("/")
         if (
             area.project_root
             and len(segments) > 1
@@ -225,6 +230,14 @@ class Application:
         ):
             del segments[1]
         return segments
+
+    @staticmethod
+    def _old(area: Area, inside: str) -> bool:
+        return (
+            area.old_root != ""
+            and inside.startswith(area.old_root + "/")
+            and inside.strip("/").count("/") > 0
+        )
 
     async def _line(
         self, lines: Sequence[tuple[Route, tuple[str, ...]]], request: Request

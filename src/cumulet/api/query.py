@@ -77,3 +77,13 @@ def next_link(request: Request, marker: str, path: str | None = None) -> str:
     """The address of the page behind ``marker``."""
     pairs = [(key, value) for key, value in request.query if key != "marker"] + [("marker", marker)]
     return f"{request.base}{path or quote(request.path)}?{urlencode(pairs)}"
+
+
+def only(request: Request, *names: str) -> None:
+    """Refuse query parameters other than these, as newer versions of the APIs do. Raises Invalid."""
+    for name, _ in request.query:
+        if name not in names:
+            raise Invalid(
+                f"Invalid input for query parameters: additional properties are not allowed "
+                f"({name!r} was unexpected)"
+            )

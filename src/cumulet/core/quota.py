@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from cumulet.db.engine import Tx
-from cumulet.errors import OverQuota
+from cumulet.errors import Invalid, OverQuota
 
 Area = Literal["compute", "volume", "network", "image"]
 Limits = Mapping[str, int]
@@ -88,6 +88,12 @@ def lock_project(tx: Tx, project_id: str) -> None:
         return
     tx.run("insert into project_locks (id) values (:id) on conflict do nothing", id=project_id)
     tx.lock("project_locks", project_id)
+
+
+def check_project(tx: Tx, project_id: str) -> None:
+    """Raise Invalid unless there is such a project; for requests that name one that is not the caller's."""
+    if tx.one("select 1 from projects where id = :id and not is_domain", id=project_id) is None:
+        raise Invalid(f"Project ID {project_id} is not a valid project.")
 
 
 def overrides(tx: Tx, area: Area, owner: str) -> dict[str, int]:

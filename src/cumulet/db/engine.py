@@ -110,6 +110,10 @@ class Tx:
         """Insert one row. Raises Duplicate, StillHeld."""
         self._do(_insert(table, tuple(row)), row)
 
+    def insert_new(self, table: str, /, **row: Any) -> bool:
+        """Insert one row; False, and nothing is done, if a unique index refuses it. Raises StillHeld."""
+        return self._do(_insert(table, tuple(row)) + " on conflict do nothing", row).rowcount == 1
+
     def update(self, table: str, key: str, /, **changes: Any) -> int:
         """Change the row whose ``id`` is ``key``; return 1, or 0 if there is none."""
         return self._do(_update(table, tuple(changes)), {**changes, "key_": key}).rowcount

@@ -124,3 +124,6 @@ faults = table(
 
 #: Single values of the whole cloud: schema of data, epochs, keys' ids, report-only mode.
 settings = table("settings", key(), document("value", None))
+
+#: The last small number that was given out for each kind of row that old APIs number; never given out again.
+numbers = table("numbers", sa.Column("kind", sa.Text, primary_key=True), integer("last"))

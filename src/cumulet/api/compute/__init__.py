@@ -1,0 +1,17 @@
+"""Compute: servers, and all that they are chosen from."""
+
+from __future__ import annotations
+
+from cumulet.api import faults
+from cumulet.api.asgi import Area
+from cumulet.api.compute import flavors, versions
+
+AREA = Area(
+    name="compute",
+    prefix="/compute",
+    dialect=faults.compute,
+    routes=(*versions.ROUTES, *flavors.ROUTES),
+    versions=versions.VERSIONS,
+    project_root="/v2.1",
+    old_root="/v2",
+)
