@@ -105,8 +105,31 @@ class Reconcile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Auth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Tokens and passwords."""
 
-    token_hours: Annotated[Positive, _doc("Life of a token, hours.")] = 24.0
+    token_hours: Annotated[float, Meta(gt=0, le=744, description="Life of a token, hours.")] = 24.0
     region: Annotated[str, _doc("Name of the region in the catalogue.")] = "RegionOne"
+    hash_memory_kib: Annotated[int, Meta(ge=8, description="Memory that hashing a password takes, KiB.")] = 19456
+    hash_passes: Annotated[int, Meta(ge=1, description="Passes that hashing a password takes.")] = 2
+    throttle_failures: Annotated[
+        int, Meta(ge=1, description="Failed logins of one user from one address before more must wait.")
+    ] = 20
+    throttle_seconds: Annotated[Positive, _doc("How long they must wait.")] = 60.0
+    lockout_failures: Annotated[Count, _doc("Failed logins before a user is locked; 0 for never.")] = 0
+    lockout_seconds: Annotated[Positive, _doc("How long a locked user stays locked.")] = 1800.0
+    inactive_days: Annotated[
+        Count, _doc("Days without a login after which a user counts as disabled; 0 for never.")
+    ] = 0
+    password_days: Annotated[Count, _doc("Days until a password expires; 0 for never.")] = 0
+    password_history: Annotated[
+        Count, _doc("How many of a user's last passwords, with the present one, may not be set again.")
+    ] = 0
+    password_minimum_days: Annotated[
+        Count, _doc("Days before a user may change a password again; 0 for at once.")
+    ] = 0
+    password_regex: Annotated[str, _doc("What a password must match; empty for anything.")] = ""
+    password_regex_description: Annotated[str, _doc("The same in words, for the user.")] = ""
+    password_change_first: Annotated[
+        bool, _doc("A user whose password was set by an administrator must change it before the first login.")
+    ] = False
 
 
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -49,6 +49,13 @@ class Caller(msgspec.Struct, frozen=True):
     role_ids: tuple[str, ...] = ()
     audit_id: str = ""
     request_id: str = ""
+    #: The application credential or the trust behind the token.
+    application_credential_id: str | None = None
+    trust_id: str | None = None
+    #: True if the token cannot be used to make credentials, trusts or tokens of wider scope.
+    restricted: bool = False
+    #: When the token ends, seconds since the epoch.
+    expires_at: float = 0.0
     #: Rules of an application credential, when it has any: (service, method, path).
     access_rules: tuple[tuple[str, str, str], ...] | None = None
 

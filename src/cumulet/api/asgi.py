@@ -76,6 +76,8 @@ class Area(msgspec.Struct, frozen=True):
     rules: Mapping[str, str] = {}
     #: How the caller is found; None: by the token in X-Auth-Token.
     authenticate: Callable[[Request], Awaitable[Any]] | None = None
+    #: What the rules' "%(…)s" stand for; None: the caller's own ids and the parameters of the path.
+    target: Callable[[Request], Awaitable[Mapping[str, Any]]] | None = None
 
 
 class _Node:
@@ -212,7 +214,7 @@ class Application:
         request.route = route
         request.params = dict(zip(names, values, strict=True))
         if route.rule:
-            self._check(route, request)
+            await self._check(area, route, request)
         if not route.streams and request.method in ("POST", "PUT", "PATCH"):
             await request.body(BODY_LIMIT)
         return await route.handler(request)
@@ -269,8 +271,13 @@ class Application:
         if area.rules or any(route.rule for route in area.routes):
             await self._caller(area, request)
 
-    def _check(self, route: Route, request: Request) -> None:
+    async def _check(self, area: Area, route: Route, request: Request) -> None:
         caller = request.caller
+        if area.target is not None:
+            target = dict(await area.target(request))
+            if not self.cloud.policy.allows(route.rule, caller, target):
+                raise Forbidden(f"You are not authorized to perform the requested action: {route.rule}.")
+            return
         target = {
             "project_id": caller.project_id,
             "user_id": caller.user_id,

@@ -6,7 +6,8 @@ A rule is a name ("os_compute_api:servers:create") and a check. Each route names
 upstream default; an operator's file can replace checks by name. ``Policy.allows(rule, caller, target)``
 decides. The language: ``and or not ( )``, ``@`` (always), ``!`` and the empty check (never and always, as
 upstream reads them), ``role:NAME``, ``rule:NAME``, ``is_admin:True``, ``system_scope:all`` and
-``attribute:value`` with ``%(name)s`` taken from the target.
+``attribute:value`` with ``%(name)s`` taken from the target. On the left of the colon stands an attribute of
+the caller, or a literal: ``'text'`` or ``None``.
 """
 
 from __future__ import annotations
@@ -128,22 +129,35 @@ def _leaf(word: str, policy: Policy) -> Check:
         role = match.lower()
         return lambda caller, target: role in caller.roles
     if kind == "is_admin":
-        wanted = match.lower() == "true"
+        wanted = match.lower() in ("true", "1")
         return lambda caller, target: caller.is_admin is wanted
     if kind == "system_scope":
         return lambda caller, target: caller.system and match == "all"
     return lambda caller, target: _equal(_attribute(caller, kind), match, target)
 
 
+#: Names of upstream's credentials that differ from ours.
+_NAMES: Mapping[str, str] = {
+    "tenant_id": "project_id",
+    "tenant": "project_id",
+    "token.domain.id": "domain_id",
+    "token.project.domain.id": "project_domain_id",
+}
+
+
 def _attribute(caller: Caller, kind: str) -> Any:
+    if kind == "None":
+        return kind
     if kind.startswith("'") and kind.endswith("'"):
         return kind[1:-1]
-    return getattr(caller, {"tenant_id": "project_id", "tenant": "project_id"}.get(kind, kind), None)
+    return getattr(caller, _NAMES.get(kind, kind), None)
 
 
 def _equal(found: Any, match: str, target: Target) -> bool:
     if found is None:
-        return False
+        # Nothing equals only the word itself: were it to equal a target's nothing, whoever has no domain
+        # would own everything that has none.
+        return match == "None"
     try:
         return str(found) == match % target
     except KeyError:

@@ -1,4 +1,4 @@
-"""Domains, projects, users, groups, roles, assignments, catalogue, credentials."""
+"""Domains, projects, users, groups, roles, assignments, catalogue, credentials, trusts, limits."""
 
 from __future__ import annotations
 
@@ -6,21 +6,12 @@ import sqlalchemy as sa
 
 from cumulet.db.schema.base import document, flag, integer, key, moment, ref, table, text
 
-domains = table(
-    "domains",
-    key(),
-    text("name"),
-    text("description", ""),
-    flag("enabled", default=True),
-    document("options"),
-    sa.UniqueConstraint("name"),
-)
-
+#: Domains are projects that say so, with the same id in both roles, as upstream keeps them: a domain has
+#: neither domain nor parent, and a project right below its domain has the domain as its parent.
 projects = table(
     "projects",
     key(),
-    ref("domain_id", "domains.id"),
-    #: Null: right below its domain.
+    ref("domain_id", "projects.id", null=True),
     ref("parent_id", "projects.id", null=True),
     text("name"),
     text("description", ""),
@@ -29,6 +20,13 @@ projects = table(
     document("options"),
     document("extra"),
     sa.UniqueConstraint("domain_id", "name"),
+    sa.Index(
+        "uq_projects_domain_name",
+        "name",
+        unique=True,
+        sqlite_where=sa.text("is_domain"),
+        postgresql_where=sa.text("is_domain"),
+    ),
 )
 
 project_tags = table(
@@ -40,7 +38,7 @@ project_tags = table(
 users = table(
     "users",
     key(),
-    ref("domain_id", "domains.id"),
+    ref("domain_id", "projects.id"),
     text("name"),
     flag("enabled", default=True),
     text("default_project_id", null=True),
@@ -48,12 +46,13 @@ users = table(
     text("password_digest", null=True),
     moment("password_set_at", null=True),
     moment("password_expires_at", null=True),
-    text("email", null=True),
-    text("description", null=True),
+    #: Digests of the passwords before, the newest first.
+    document("password_history", "[]"),
     document("options"),
     document("extra"),
     integer("failed_logins", 0),
-    moment("locked_until", null=True),
+    moment("failed_at", null=True),
+    moment("active_at", null=True),
     moment("created_at"),
     sa.UniqueConstraint("domain_id", "name"),
 )
@@ -61,16 +60,18 @@ users = table(
 groups = table(
     "groups",
     key(),
-    ref("domain_id", "domains.id"),
+    ref("domain_id", "projects.id"),
     text("name"),
     text("description", ""),
+    document("extra"),
     sa.UniqueConstraint("domain_id", "name"),
 )
 
 group_members = table(
     "group_members",
-    ref("group_id", "groups.id", primary=True, on_delete="CASCADE"),
     ref("user_id", "users.id", primary=True, on_delete="CASCADE"),
+    ref("group_id", "groups.id", primary=True, on_delete="CASCADE"),
+    sa.Index("ix_group_members_group", "group_id"),
 )
 
 roles = table(
@@ -81,6 +82,7 @@ roles = table(
     text("domain_id", ""),
     text("description", null=True),
     document("options"),
+    document("extra"),
     sa.UniqueConstraint("name", "domain_id"),
 )
 
@@ -90,14 +92,15 @@ implied_roles = table(
     ref("implied_id", "roles.id", primary=True, on_delete="CASCADE"),
 )
 
-#: Who (user or group) has a role on what (project, domain, "system").
+#: Who (user or group) has a role on what (project, domain, or system with the id "system").
 role_assignments = table(
     "role_assignments",
-    sa.Column("actor_type", sa.Text, primary_key=True),
     sa.Column("actor_id", sa.Text, primary_key=True),
+    sa.Column("actor_type", sa.Text, primary_key=True),
     sa.Column("target_type", sa.Text, primary_key=True),
     sa.Column("target_id", sa.Text, primary_key=True),
     ref("role_id", "roles.id", primary=True, on_delete="CASCADE"),
+    #: Holds for all projects below the target, and not for the target itself.
     sa.Column("inherited", sa.Boolean, primary_key=True),
     sa.Index("ix_role_assignments_target", "target_type", "target_id"),
 )
@@ -107,6 +110,7 @@ regions = table(
     key(),
     ref("parent_region_id", "regions.id", null=True),
     text("description", ""),
+    document("extra"),
 )
 
 services = table(
@@ -131,12 +135,43 @@ endpoints = table(
     document("extra"),
 )
 
-#: Whole tokens (by audit id) and whole chains that were revoked, until they would have expired anyway.
+#: Endpoints that match the filters, named as one thing.
+endpoint_groups = table(
+    "endpoint_groups",
+    key(),
+    text("name"),
+    text("description", null=True),
+    document("filters"),
+)
+
+project_endpoint_groups = table(
+    "project_endpoint_groups",
+    ref("project_id", "projects.id", primary=True, on_delete="CASCADE"),
+    ref("endpoint_group_id", "endpoint_groups.id", primary=True, on_delete="CASCADE"),
+)
+
+#: A project with any of these, or a group of endpoints, sees only them in its catalogue.
+project_endpoints = table(
+    "project_endpoints",
+    ref("project_id", "projects.id", primary=True, on_delete="CASCADE"),
+    ref("endpoint_id", "endpoints.id", primary=True, on_delete="CASCADE"),
+)
+
+#: Documents that services may fetch; Cumulet keeps them and does not read them.
+policies = table(
+    "policies",
+    key(),
+    text("type"),
+    text("blob"),
+    document("extra"),
+)
+
+#: Tokens that were revoked, until they would have expired anyway. ``subject`` is what they have in common:
+#: "audit:…" one token, "chain:…" a token and all made from it, "user:…", "project:…", "domain:…".
 revocations = table(
     "revocations",
     key(),
-    text("audit_id", null=True, index=True),
-    text("user_id", null=True, index=True),
+    text("subject", index=True),
     moment("issued_before"),
     moment("forget_at"),
 )
@@ -149,10 +184,99 @@ application_credentials = table(
     text("name"),
     text("description", null=True),
     text("secret_digest"),
+    #: Ids of roles.
     document("roles", "[]"),
     moment("expires_at", null=True),
     flag("unrestricted"),
-    document("access_rules", null=True, default=None),
     moment("created_at"),
     sa.UniqueConstraint("user_id", "name"),
+)
+
+access_rules = table(
+    "access_rules",
+    key(),
+    ref("user_id", "users.id", on_delete="CASCADE"),
+    text("service"),
+    text("method"),
+    text("path"),
+    sa.UniqueConstraint("user_id", "service", "method", "path"),
+)
+
+application_credential_rules = table(
+    "application_credential_rules",
+    ref("application_credential_id", "application_credentials.id", primary=True, on_delete="CASCADE"),
+    ref("access_rule_id", "access_rules.id", primary=True),
+    sa.Index("ix_application_credential_rules_rule", "access_rule_id"),
+)
+
+trusts = table(
+    "trusts",
+    key(),
+    ref("trustor_user_id", "users.id", on_delete="CASCADE"),
+    ref("trustee_user_id", "users.id", on_delete="CASCADE"),
+    ref("project_id", "projects.id", null=True, on_delete="CASCADE"),
+    flag("impersonation"),
+    #: Ids of roles.
+    document("roles", "[]"),
+    moment("expires_at", null=True),
+    integer("remaining_uses", null=True),
+    #: The trust that this one was made from: it goes with it.
+    ref("redelegated_trust_id", "trusts.id", null=True, on_delete="CASCADE"),
+    integer("redelegation_count", 0),
+    document("extra"),
+    moment("created_at"),
+)
+
+#: What users keep with us for other services: EC2 keys, TOTP seeds, certificates.
+credentials = table(
+    "credentials",
+    key(),
+    ref("user_id", "users.id", on_delete="CASCADE"),
+    ref("project_id", "projects.id", null=True, on_delete="CASCADE"),
+    text("type"),
+    #: Encrypted with the key of the tokens.
+    text("blob"),
+    document("extra"),
+)
+
+consumers = table(
+    "consumers",
+    key(),
+    text("description", null=True),
+    #: Encrypted likewise: OAuth signs with it, so a digest would not do.
+    text("secret"),
+    document("extra"),
+)
+
+registered_limits = table(
+    "registered_limits",
+    key(),
+    ref("service_id", "services.id"),
+    ref("region_id", "regions.id", null=True),
+    text("resource_name"),
+    integer("default_limit"),
+    text("description", null=True),
+    sa.UniqueConstraint("service_id", "region_id", "resource_name"),
+)
+
+limits = table(
+    "limits",
+    key(),
+    ref("registered_limit_id", "registered_limits.id"),
+    #: One of the two is null.
+    ref("project_id", "projects.id", null=True, on_delete="CASCADE"),
+    ref("domain_id", "projects.id", null=True, on_delete="CASCADE"),
+    integer("resource_limit"),
+    text("description", null=True),
+    sa.UniqueConstraint("registered_limit_id", "project_id"),
+    sa.UniqueConstraint("registered_limit_id", "domain_id"),
+)
+
+domain_options = table(
+    "domain_options",
+    ref("domain_id", "projects.id", primary=True, on_delete="CASCADE"),
+    sa.Column("section", sa.Text, primary_key=True),
+    sa.Column("option", sa.Text, primary_key=True),
+    #: {"value": …}
+    document("value"),
 )
