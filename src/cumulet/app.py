@@ -11,6 +11,7 @@ from cumulet.api.cloud import Cloud, Metrics
 from cumulet.chance import Chance
 from cumulet.config import Config
 from cumulet.core import token
+from cumulet.core.passwords import Passwords
 from cumulet.core.policy import Policy
 from cumulet.db.engine import Database
 
@@ -35,6 +36,12 @@ def application(db: Database, config: Config, chance: Chance, **parts: Any) -> A
         policy=policy(),
         config=config,
         caller=token.verifier(db, config),
+        passwords=Passwords(
+            memory_kib=config.auth.hash_memory_kib,
+            passes=config.auth.hash_passes,
+            failures=config.auth.throttle_failures,
+            wait=config.auth.throttle_seconds,
+        ),
         metrics=parts.get("metrics", Metrics()),
         log_requests=config.log.requests,
         behind_proxy=config.server.behind_proxy,

@@ -107,7 +107,9 @@ class Auth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     token_hours: Annotated[float, Meta(gt=0, le=744, description="Life of a token, hours.")] = 24.0
     region: Annotated[str, _doc("Name of the region in the catalogue.")] = "RegionOne"
-    hash_memory_kib: Annotated[int, Meta(ge=8, description="Memory that hashing a password takes, KiB.")] = 19456
+    hash_memory_kib: Annotated[int, Meta(ge=8, description="Memory that hashing a password takes, KiB.")] = (
+        19456
+    )
     hash_passes: Annotated[int, Meta(ge=1, description="Passes that hashing a password takes.")] = 2
     throttle_failures: Annotated[
         int, Meta(ge=1, description="Failed logins of one user from one address before more must wait.")

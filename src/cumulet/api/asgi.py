@@ -175,8 +175,9 @@ class Application:
                 response.headers.append(("WWW-Authenticate", f'Keystone uri="{request.base}/identity"'))
             if isinstance(error, MethodNotAllowed):
                 response.headers.append(("Allow", ", ".join(error.allowed)))
-            if status == 503:
-                response.headers.append(("Retry-After", "1"))
+            wait = getattr(error, "retry_after", 1 if status == 503 else None)
+            if wait is not None:
+                response.headers.append(("Retry-After", str(wait)))
         except (ClientGone, asyncio.CancelledError):
             raise
         except Exception:

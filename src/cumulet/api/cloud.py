@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cumulet.chance import Chance
+from cumulet.core.passwords import Passwords
 from cumulet.core.policy import Policy
 from cumulet.db.engine import Database
 from cumulet.values import Caller
@@ -32,6 +33,7 @@ class Cloud:
     config: Any
     #: Verifies a token. Raises Unauthorized.
     caller: Callable[[str, Request], Awaitable[Caller]]
+    passwords: Passwords
     metrics: Metrics
     log_requests: bool = False
     behind_proxy: bool = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import uuid
 
 from cumulet.core import epoch, token
@@ -46,7 +47,7 @@ def seed_identity(
     for name in (*ROLES, "service"):
         # No role of a new cloud can be deleted by accident: every rule is written in their terms.
         tx.insert("roles", id=fixed("role", name), name=name, options={"immutable": True})
-    for prior, implied in zip(ROLES, ROLES[1:], strict=False):
+    for prior, implied in itertools.pairwise(ROLES):
         tx.insert("implied_roles", prior_id=fixed("role", prior), implied_id=fixed("role", implied))
     admin, demo = fixed("user", "admin"), fixed("user", "demo")
     _assign(tx, admin, "project", fixed("project", "admin"), "admin")
@@ -56,9 +57,7 @@ def seed_identity(
     tx.insert("regions", id=region)
     for served in SERVED:
         service = fixed("service", served.type)
-        tx.insert(
-            "services", id=service, type=served.type, name=served.name, description=served.description
-        )
+        tx.insert("services", id=service, type=served.type, name=served.name, description=served.description)
         for interface in INTERFACES:
             tx.insert(
                 "endpoints", id=fixed("endpoint", f"{served.type} {interface}"), service_id=service,

@@ -94,9 +94,7 @@ def catalogue(tx: Tx, base: str, ids: Mapping[str, str | None]) -> list[dict[str
 
 def chosen_endpoints(tx: Tx, project_id: str) -> frozenset[str]:
     """Ids of the endpoints that a project was given, by themselves or in groups; none given means all."""
-    found = set(
-        tx.values("select endpoint_id from project_endpoints where project_id = :id", id=project_id)
-    )
+    found = set(tx.values("select endpoint_id from project_endpoints where project_id = :id", id=project_id))
     groups = tx.all(
         "select g.filters from endpoint_groups g join project_endpoint_groups p on p.endpoint_group_id = g.id"
         " where p.project_id = :id",

@@ -83,7 +83,9 @@ def look(tx: Tx, ask: AuthRequest) -> Found:
         who = who or _called_credential(identity.application_credential)
         users.add(credential["user_id"] if credential else None)
         secrets.append(
-            Secret(identity.application_credential.secret, credential["secret_digest"] if credential else None)
+            Secret(
+                identity.application_credential.secret, credential["secret_digest"] if credential else None
+            )
         )
         credential_id = credential["id"] if credential else None
     if identity.token is not None and "token" in methods:
@@ -122,7 +124,9 @@ def find_user(tx: Tx, ref: UserRef) -> Row | None:
     domain = find_domain(tx, ref.domain)
     if domain is None:
         return None
-    return tx.one("select * from users where domain_id = :domain and name = :name", domain=domain["id"], name=ref.name)
+    return tx.one(
+        "select * from users where domain_id = :domain and name = :name", domain=domain["id"], name=ref.name
+    )
 
 
 def find_domain(tx: Tx, ref: DomainRef) -> Row | None:
@@ -146,7 +150,9 @@ def find_project(tx: Tx, ref: ProjectRef) -> Row | None:
     if domain is None:
         return None
     found = tx.one(
-        "select * from projects where domain_id = :domain and name = :name", domain=domain["id"], name=ref.name
+        "select * from projects where domain_id = :domain and name = :name",
+        domain=domain["id"],
+        name=ref.name,
     )
     # A domain can act as the project of its own name.
     return found or (domain if domain["name"] == ref.name else None)
@@ -191,9 +197,7 @@ def may_log_in(tx: Tx, user_id: str, auth: Auth) -> None:
         and user["password_expires_at"] <= tx.now
         and not options.get("ignore_password_expiry")
     ):
-        raise Unauthorized(
-            f"The password is expired and needs to be changed for user: {user_id}."
-        )
+        raise Unauthorized(f"The password is expired and needs to be changed for user: {user_id}.")
     last = max(user["active_at"] or 0.0, user["created_at"])
     if (
         auth.inactive_days
@@ -244,7 +248,9 @@ def grant(tx: Tx, ask: AuthRequest, found: Found, auth: Auth) -> Granted:
     if "password" in found.methods:
         may_log_in(tx, user_id, auth)
     user = tx.one("select * from users where id = :id", id=user_id)
-    methods = found.methods + tuple(m for m in (found.parent.methods if found.parent else ()) if m not in found.methods)
+    methods = found.methods + tuple(
+        m for m in (found.parent.methods if found.parent else ()) if m not in found.methods
+    )
     if user is None or not _factors(user, methods):
         raise Unauthorized(_WRONG)
     scope, trust = _scope(tx, ask, found, user)
@@ -253,7 +259,8 @@ def grant(tx: Tx, ask: AuthRequest, found: Found, auth: Auth) -> Granted:
         expires = found.parent.expires_at
     if found.application_credential_id:
         ends = tx.value(
-            "select expires_at from application_credentials where id = :id", id=found.application_credential_id
+            "select expires_at from application_credentials where id = :id",
+            id=found.application_credential_id,
         )
         expires = expires if ends is None else min(expires, ends)
     if trust is not None and trust["expires_at"] is not None:
@@ -272,9 +279,7 @@ def grant(tx: Tx, ask: AuthRequest, found: Found, auth: Auth) -> Granted:
     return Granted(token, stand(tx, token))
 
 
-def _scope(
-    tx: Tx, ask: AuthRequest, found: Found, user: Row
-) -> tuple[tuple[ScopeKind, str], Row | None]:
+def _scope(tx: Tx, ask: AuthRequest, found: Found, user: Row) -> tuple[tuple[ScopeKind, str], Row | None]:
     wanted = ask.auth.scope
     parent = found.parent
     if found.application_credential_id:
@@ -283,7 +288,8 @@ def _scope(
                 raise Forbidden("A token of an application credential cannot be used to ask for a scope.")
             raise Unauthorized("Application credentials cannot request a scope.")
         project = tx.value(
-            "select project_id from application_credentials where id = :id", id=found.application_credential_id
+            "select project_id from application_credentials where id = :id",
+            id=found.application_credential_id,
         )
         return ("project", str(project)), None
     if parent is not None and parent.trust_id:
@@ -326,7 +332,9 @@ def _wanted(scope: Any) -> tuple[Wanted, Any]:
         return "unscoped", None
     found = [(kind, scope[key]) for key, kind in _SCOPES if isinstance(scope, dict) and key in scope]
     if len(found) != 1:
-        raise Invalid("Expecting to find exactly one of system, project, domain, OS-TRUST:trust or unscoped in scope.")
+        raise Invalid(
+            "Expecting to find exactly one of system, project, domain, OS-TRUST:trust or unscoped in scope."
+        )
     kind, ref = found[0]
     if kind == "unscoped":
         return kind, None
@@ -345,7 +353,9 @@ def _wanted(scope: Any) -> tuple[Wanted, Any]:
             continue
         texts = [item.get("id"), item.get("name")] if isinstance(item, dict) else []
         if not any(texts) or not all(text is None or isinstance(text, str) for text in texts):
-            raise Invalid(f"Invalid input for field/attribute scope.{place}: id or name must be present, as text.")
+            raise Invalid(
+                f"Invalid input for field/attribute scope.{place}: id or name must be present, as text."
+            )
     return kind, ref
 
 

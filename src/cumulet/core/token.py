@@ -83,17 +83,17 @@ class Asked(Protocol):
 
 
 class _Packed(msgspec.Struct, frozen=True, array_like=True):
-    """Short: ids of 32 hexadecimal digits travel as 16 bytes."""
+    """Short: ids of 32 hexadecimal digits travel as 16 bytes. The first byte says which form it is."""
 
-    user: bytes | str
+    user: bytes
     methods: int
     kind: int
-    scope: bytes | str
+    scope: bytes
     issued: int
     expires: int
     audit: list[bytes]
-    credential: bytes | str | None = None
-    trust: bytes | str | None = None
+    credential: bytes | None = None
+    trust: bytes | None = None
 
 
 _KINDS: tuple[ScopeKind, ...] = ("", "project", "domain", "system")
@@ -102,12 +102,12 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(_Packed)
 
 
-def _short(id: str) -> bytes | str:
-    return bytes.fromhex(id) if _HEX.match(id) else id
+def _short(id: str) -> bytes:
+    return b"x" + bytes.fromhex(id) if _HEX.match(id) else b"t" + id.encode()
 
 
-def _long(id: bytes | str) -> str:
-    return id.hex() if isinstance(id, bytes) else id
+def _long(id: bytes) -> str:
+    return id[1:].hex() if id[:1] == b"x" else id[1:].decode()
 
 
 def audit_id(tx: Tx) -> str:

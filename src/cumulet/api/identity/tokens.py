@@ -29,7 +29,9 @@ async def issue(request: Request) -> Response:
     if found.secrets:
         await _check_secrets(request, found)
     transaction = cloud.db.write if login.writes(ask, auth) else cloud.db.read
-    text, body = await transaction(login.issue, ask, found, auth, request.base, not _given(request, "nocatalog"))
+    text, body = await transaction(
+        login.issue, ask, found, auth, request.base, not _given(request, "nocatalog")
+    )
     return Response(201, body, [("X-Subject-Token", text), ("Vary", "X-Auth-Token")])
 
 
@@ -70,7 +72,9 @@ def _standing(tx: Tx, text: str) -> token.Standing:
         return token.stand(tx, token.unseal(tx, text))
     except Unauthorized:
         # The subject is something that is looked for, not the one who asks.
-        raise NotFound("Could not find the token that X-Subject-Token gives: it is wrong, expired or revoked.") from None
+        raise NotFound(
+            "Could not find the token that X-Subject-Token gives: it is wrong, expired or revoked."
+        ) from None
 
 
 async def revoke(request: Request) -> Response:
@@ -94,7 +98,15 @@ def subject(tx: Tx, text: str) -> dict[str, Any]:
 
 ROUTES = (
     Route("POST", "/v3/auth/tokens", issue),
-    Route("GET", "/v3/auth/tokens", validate, "identity:validate_token", SUBJECT_RULES["identity:validate_token"]),
+    Route(
+        "GET",
+        "/v3/auth/tokens",
+        validate,
+        "identity:validate_token",
+        SUBJECT_RULES["identity:validate_token"],
+    ),
     Route("HEAD", "/v3/auth/tokens", validate, "identity:check_token", SUBJECT_RULES["identity:check_token"]),
-    Route("DELETE", "/v3/auth/tokens", revoke, "identity:revoke_token", SUBJECT_RULES["identity:revoke_token"]),
+    Route(
+        "DELETE", "/v3/auth/tokens", revoke, "identity:revoke_token", SUBJECT_RULES["identity:revoke_token"]
+    ),
 )

@@ -14,9 +14,7 @@ def _version(request: Request) -> dict[str, Any]:
         "status": "stable",
         "updated": "2020-04-07T00:00:00Z",
         "links": [{"rel": "self", "href": request.url("/identity/v3/")}],
-        "media-types": [
-            {"base": "application/json", "type": "application/vnd.openstack.identity-v3+json"}
-        ],
+        "media-types": [{"base": "application/json", "type": "application/vnd.openstack.identity-v3+json"}],
     }
 
 

@@ -239,8 +239,8 @@ credentials = table(
     document("extra"),
 )
 
-consumers = table(
-    "consumers",
+oauth_consumers = table(
+    "oauth_consumers",
     key(),
     text("description", null=True),
     #: Encrypted likewise: OAuth signs with it, so a digest would not do.
@@ -259,8 +259,8 @@ registered_limits = table(
     sa.UniqueConstraint("service_id", "region_id", "resource_name"),
 )
 
-limits = table(
-    "limits",
+project_limits = table(
+    "project_limits",
     key(),
     ref("registered_limit_id", "registered_limits.id"),
     #: One of the two is null.
