@@ -34,6 +34,14 @@ def touch_all(tx: Tx, ids: list[str]) -> None:
 
 def remove(tx: Tx, id: str) -> None:
     """The holder is no more; its kind's row has gone before it. Raises StillHeld while it holds a claim."""
+    with_ = tx.value("select leaving_with from holders where id = :id", id=id)
     tx.unsettled.pop(id, None)
     tx.delete("holders", id)
     tx.wakes.add(id)
+    if with_ is not None:
+        touch(tx, with_)
+
+
+def leave_with(tx: Tx, id: str, server: str) -> None:
+    """The holder is deleted together with a server, which waits for it."""
+    tx.update("holders", id, leaving_with=server)

@@ -49,6 +49,8 @@ holders = table(
     text("rule", null=True),
     text("waiting", null=True),
     moment("waiting_since", null=True),
+    #: The server that it is deleted with, and that waits for it.
+    text("leaving_with", null=True, index=True),
     sa.Index(
         "ix_holders_due",
         "due",

@@ -1,0 +1,173 @@
+"""The plan of an image. Pure.
+
+An image's bytes are the claim ``file`` of the image store. They come from an upload, which the store fetches
+from the process that has the client, or from a ``source``: a copy of a disk or volume, made where that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from cumulet.reconcile.plan.base import (
+    Open,
+    Remove,
+    Rest,
+    Rule,
+    Set,
+    Step,
+    Unwant,
+    Wait,
+    away,
+    failing,
+    waiting_for,
+)
+from cumulet.values import AgentView, Claim
+
+
+class Source(msgspec.Struct, frozen=True):
+    """Where the bytes are copied from: a claim of somebody else, at an agent."""
+
+    claim: str
+    agent: str
+    #: The claim is still wanted and there; a copy of what is being removed is given up.
+    there: bool
+    spec: Mapping[str, Any] = {}
+
+
+class Image(msgspec.Struct, frozen=True):
+    """All that the plan knows of an image."""
+
+    id: str
+    #: present or gone
+    desired: str
+    #: queued, saving, active, killed, …
+    status: str
+    now: float
+    patience: float
+    #: The image store.
+    store: str | None = None
+    #: Id of the upload that is under way.
+    upload: str | None = None
+    source: Source | None = None
+    claims: tuple[Claim, ...] = ()
+    spec: Mapping[str, Any] = {}
+    agents: Mapping[str, AgentView] = {}
+
+
+def _claim(view: Image, kind: str) -> Claim | None:
+    return next((claim for claim in view.claims if claim.kind == kind), None)
+
+
+def want_it_no_more(view: Image) -> Step | None:
+    if view.desired != "gone":
+        return None
+    wanted = tuple(claim.id for claim in view.claims if claim.wanted)
+    return (Unwant(wanted),) if wanted else None
+
+
+def wait_until_it_is_removed(view: Image) -> Step | None:
+    if view.desired != "gone" or not view.claims:
+        return None
+    return waiting_for(list(reversed(view.claims)), view.agents, view.patience)
+
+
+def remove_the_record(view: Image) -> Step | None:
+    return (Remove(),) if view.desired == "gone" else None
+
+
+def report_lost_data(view: Image) -> Step | None:
+    file = _claim(view, "file")
+    if file is None or not file.lost:
+        return None
+    return (Set({"status": "killed"}),) if view.status != "killed" else Wait("its data is lost")
+
+
+def give_up_what_cannot_be_filled(view: Image) -> Step | None:
+    """An image whose bytes will not become whole does not stay: an upload's goes back to be tried again."""
+    if view.status != "saving":
+        return None
+    file, source = _claim(view, "file"), _claim(view, "source")
+    if file is not None and file.made:
+        return None
+    broken = file is not None and file.wanted and file.error is not None
+    if view.upload is not None:
+        if not broken:
+            return None
+        assert file is not None
+        return (Unwant((file.id,)), Set({"status": "queued", "origin": None}))
+    if view.source is None:
+        return (Set({"desired": "gone"}),)
+    if source is not None and source.error is not None:
+        broken = True
+    slow = source is not None and (away(view.agents, source) or failing(source, view.now, view.patience))
+    if broken or slow or (not view.source.there and not (source is not None and source.ready)):
+        return (Set({"desired": "gone"}),)
+    return None
+
+
+def want_a_copy(view: Image) -> Step | None:
+    if view.source is None or view.status != "saving" or _claim(view, "source") is not None:
+        return None
+    file = _claim(view, "file")
+    if file is not None and file.made:
+        return None
+    return (Open("source", view.source.agent, view.source.spec, (view.source.claim,), view.id),)
+
+
+def want_its_bytes(view: Image) -> Step | None:
+    if view.status != "saving" or _claim(view, "file") is not None:
+        return None
+    if view.store is None:
+        return Wait("there is no image store")
+    source = _claim(view, "source")
+    return (Open("file", view.store, view.spec, (source.id,) if source else ()),)
+
+
+def show_it_active(view: Image) -> Step | None:
+    file = _claim(view, "file")
+    if view.status != "saving" or file is None or not file.ready:
+        return None
+    facts = file.facts
+    return (
+        Set(
+            {
+                "status": "active",
+                "origin": None,
+                "size": facts.get("size"),
+                "virtual_size": facts.get("virtual_size"),
+                "checksum": facts.get("checksum"),
+                "os_hash_algo": "sha512" if facts.get("sha512") else None,
+                "os_hash_value": facts.get("sha512"),
+                "inspected": facts.get("inspected"),
+            }
+        ),
+    )
+
+
+def need_the_copy_no_more(view: Image) -> Step | None:
+    file, source = _claim(view, "file"), _claim(view, "source")
+    if source is None or not source.wanted or file is None or not file.made:
+        return None
+    return (Unwant((source.id,)),)
+
+
+def wait_for_the_bytes(view: Image) -> Step | None:
+    waits = [claim for claim in view.claims if not claim.ready]
+    return waiting_for(waits, view.agents, view.patience) if waits else Rest()
+
+
+RULES: tuple[Rule[Image], ...] = (
+    want_it_no_more,
+    wait_until_it_is_removed,
+    remove_the_record,
+    report_lost_data,
+    give_up_what_cannot_be_filled,
+    want_a_copy,
+    want_its_bytes,
+    show_it_active,
+    need_the_copy_no_more,
+    wait_for_the_bytes,
+)
