@@ -11,8 +11,9 @@ Seen = Literal["unknown", "present", "absent"]
 AgentKind = Literal["host", "volume", "network", "image"]
 Facts = Mapping[str, Any]
 
-#: Claim kinds in the order in which they are made; a claim needs only claims of a lower kind, so what is
-#: made last is removed first. The number is the rank. A new kind gets its place here and nowhere else.
+#: Claim kinds in the order in which one holder's claims are made; what is made last is removed first. The
+#: number is the rank. A claim needs only claims that were written before it, so needs form no circle. A new
+#: kind gets its place here and nowhere else.
 CLAIM_KINDS: Mapping[str, int] = {
     "file": 10,  # bytes of an image, in the image store
     "volume": 20,  # bytes of a volume, at a back end
@@ -103,7 +104,7 @@ class Claim(msgspec.Struct, frozen=True):
     @property
     def ready(self) -> bool:
         """Wanted, and seen present after the agent had acted on what is wanted now."""
-        return self.wanted and self.seen == "present" and self.acted >= self.revision
+        return self.wanted and self.seen == "present" and self.acted >= self.revision and self.error is None
 
     @property
     def lost(self) -> bool:
@@ -129,3 +130,12 @@ class AgentView(msgspec.Struct, frozen=True):
     name: str
     #: Silent beyond the patience, forced down, or declared destroyed: nobody waits for it.
     away: bool = False
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """What plans are told of the settings."""
+
+    patience: float = 60.0
+    build_attempts: int = 3
+    build_time: float = 600.0
+    offload_after: float = 0.0

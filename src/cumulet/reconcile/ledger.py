@@ -22,7 +22,7 @@ import msgspec
 
 from cumulet.db.engine import Row, Tx, chunks
 from cumulet.reconcile import holders
-from cumulet.values import CLAIM_KINDS, Claim, Report
+from cumulet.values import CLAIM_KINDS, KEEPS_DATA, Claim, Report
 
 # --- decisions ---
 
@@ -215,14 +215,29 @@ def unwant(tx: Tx, claims: Iterable[Claim]) -> None:
     )  # fmt: skip
     for claim in wanted:
         _move(tx, claim.agent, claim.id)
+    # Another holder may be copying from what goes now.
+    sources = [claim.id for claim in wanted if claim.kind in KEEPS_DATA]
+    if sources:
+        for others in _neighbours(tx, sources, upwards=True).values():
+            for other in others:
+                if other.holder is not None and other.wanted:
+                    holders.touch(tx, other.holder)
 
 
 def drop_need(tx: Tx, claim: str, needs: str) -> None:
     """The claim does not need the other any more: what it needed may go before it."""
     tx.run("delete from needs where claim = :claim and needs = :needs", claim=claim, needs=needs)
-    row = tx.one("select agent, wanted from claims where id = :id", id=needs)
-    if row is not None and not row["wanted"]:
-        _move(tx, row["agent"], needs)
+    rows = {
+        row["id"]: row
+        for row in tx.all("select id, agent, wanted from claims where id in :ids", ids=(claim, needs))
+    }
+    if needs not in rows or claim not in rows:
+        return
+    if not rows[needs]["wanted"]:
+        _move(tx, rows[needs]["agent"], needs)
+    if rows[needs]["agent"] == rows[claim]["agent"]:
+        # Their agent orders the two itself, so it must know.
+        _move(tx, rows[claim]["agent"], claim)
 
 
 def leave(tx: Tx, claim: Claim, reason: str) -> None:

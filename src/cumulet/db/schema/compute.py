@@ -74,7 +74,7 @@ servers = table(
     document("flavor"),
     text("image_id", null=True),
     document("image_properties"),
-    text("shelved_image_id", null=True),
+    text("shelved_image_id", null=True, index=True),
     text("key_name", null=True),
     text("key_data", null=True),
     text("user_data", null=True),

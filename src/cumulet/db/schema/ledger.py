@@ -111,6 +111,9 @@ faults = table(
     key(),
     #: "disk.ensure", "volume.*", "schedule", …
     text("step"),
+    #: before or after the step's effect
+    text("moment", "before"),
+    #: fail, lose, slow, hold, crash
     text("effect"),
     #: Null: every server, every host.
     text("server", null=True),

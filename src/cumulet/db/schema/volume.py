@@ -89,6 +89,8 @@ attachments = table(
     flag("by_client"),
     #: Delete the volume when this attachment ends; set when the server is deleted.
     flag("delete_volume"),
+    #: Its server has gone without it: the volume itself waits for its end.
+    flag("passed"),
     moment("created_at"),
     moment("attached_at", null=True),
 )

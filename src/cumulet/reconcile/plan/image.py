@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from cumulet.reconcile.plan.base import (
+    DropNeed,
     Open,
     Remove,
     Rest,
@@ -117,6 +118,14 @@ def want_a_copy(view: Image) -> Step | None:
     return (Open("source", view.source.agent, view.source.spec, (view.source.claim,), view.id),)
 
 
+def let_the_original_go(view: Image) -> Step | None:
+    """The copy is whole: the server may be deleted while it is read."""
+    source = _claim(view, "source")
+    if source is None or not source.made or not source.needs:
+        return None
+    return [DropNeed(source.id, need) for need in source.needs]
+
+
 def want_its_bytes(view: Image) -> Step | None:
     if view.status != "saving" or _claim(view, "file") is not None:
         return None
@@ -166,6 +175,7 @@ RULES: tuple[Rule[Image], ...] = (
     report_lost_data,
     give_up_what_cannot_be_filled,
     want_a_copy,
+    let_the_original_go,
     want_its_bytes,
     show_it_active,
     need_the_copy_no_more,

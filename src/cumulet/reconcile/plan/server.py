@@ -85,6 +85,8 @@ class Disk(msgspec.Struct, frozen=True):
     #: The claim of the image's bytes that it is made from.
     image_claim: str | None = None
     image_ready: bool = True
+    #: It cannot be made any more: its image is gone.
+    error: str | None = None
 
 
 class Leaving(msgspec.Struct, frozen=True):
@@ -299,6 +301,9 @@ def _problem(view: Server) -> tuple[str, str, bool] | None:
     for volume in view.volumes:
         if volume.error is not None:
             return "volume", f"volume {volume.volume}: {volume.error}", True
+    for disk in view.disks:
+        if disk.error is not None:
+            return "disk", disk.error, True
     if view.build_until is not None and view.now >= view.build_until:
         waits = [v for v in view.volumes if not v.ready]
         if waits:

@@ -136,9 +136,12 @@ def want_its_bytes(view: Volume) -> Step | None:
 
 def give_up_a_creation_that_fails(view: Volume) -> Step | None:
     claim = _bytes(view)
-    if claim is None or not claim.wanted or claim.made or claim.error is None:
+    if claim is None or not claim.wanted or claim.made:
         return None
-    return (Unwant((claim.id,)), Set({"status": "error", "error": f"It could not be made: {claim.error}"}))
+    problem = claim.error or (view.source.error if view.source else None)
+    if problem is None:
+        return None
+    return (Unwant((claim.id,)), Set({"status": "error", "error": f"It could not be made: {problem}"}))
 
 
 def report_lost_data(view: Volume) -> Step | None:

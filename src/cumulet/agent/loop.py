@@ -1,0 +1,523 @@
+"""An agent: reads what is wanted, makes it true, reports what it sees.
+
+It makes and removes only what the control plane names; whatever else it finds it reports. What to do with a
+claim is decided by ``choose``, a pure function of the claim and of what is here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import structlog
+
+from cumulet.agent.client import Client, Rejected, Unreachable
+from cumulet.agent.store import Store
+from cumulet.chance import Chance
+from cumulet.drivers.base import Driver, Failed, Thing, Unknown
+from cumulet.values import KEEPS_DATA
+from cumulet.wire import agent as wire
+
+log = structlog.get_logger()
+
+Choice = Literal["make", "remove", "tell", "wait"]
+#: Pauses after failures of one claim: the first, and the longest, in seconds.
+FIRST_PAUSE = 0.05
+LONGEST_PAUSE = 30.0
+#: Sights in one report at the most.
+REPORT_LIMIT = 200
+
+
+class Crashed(Exception):
+    """A fault rule killed the agent: nothing more of it happens, nothing is tidied up."""
+
+
+def choose(claim: wire.Claim, thing: Thing | None, done: Callable[[str], bool], needed: bool) -> Choice:
+    """What to do about a claim.
+
+    ``thing``: what is here of it. ``done(id)``: a claim of this agent is as it should be. ``needed``:
+    something that is here needs it.
+    """
+    if claim.wanted:
+        if claim.made and thing is None and claim.kind in KEEPS_DATA:
+            return "tell"  # lost: a new one would be empty
+        if not claim.act:
+            return "tell" if claim.made and thing is None else "wait"
+        return "make" if all(done(need.id) for need in claim.needs if need.mine) else "wait"
+    if thing is None:
+        return "tell"
+    return "remove" if claim.act and not needed else "wait"
+
+
+class Agent:
+    """One agent over one state directory."""
+
+    def __init__(
+        self,
+        client: Client,
+        store: Store,
+        drivers: Sequence[Driver],
+        *,
+        kind: Literal["host", "volume", "network", "image"],
+        name: str,
+        facts: Mapping[str, Any],
+        chance: Chance,
+        audit_every: float = 60.0,
+        crash: Callable[[], None] | None = None,
+    ) -> None:
+        self.client = client
+        self.store = store
+        self.kind: Literal["host", "volume", "network", "image"] = kind
+        self.name = name
+        self.facts = dict(facts)
+        self.chance = chance
+        self.audit_every = audit_every
+        self.crash = crash
+        self.drivers: dict[str, Driver] = {kind: driver for driver in drivers for kind in driver.kinds}
+        self._all_drivers = list(drivers)
+        self.claims: dict[str, wire.Claim] = {}
+        self.things: dict[str, Thing] = {}
+        #: The revision that was acted on last without an error.
+        self._acted: dict[str, int] = {}
+        #: Claims that need a claim, among those that are known here.
+        self._needed_by: dict[str, set[str]] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._answers: set[asyncio.Task[None]] = set()
+        self._failures: dict[str, int] = {}
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._outbox: dict[str, wire.Sight] = {}
+        self._orphans: list[wire.Orphan] | None = None
+        self._orphans_told: set[str] = set()
+        self._ready = asyncio.Event()
+        self._faults = False
+        self._crashed = asyncio.Event()
+        self._session = ""
+        self._sequence = 0
+        for driver in drivers:
+            driver.watch(self._changed)
+
+    # --- a session ---
+
+    async def run(self) -> None:
+        """Serve until cancelled. Raises Crashed, and Rejected when another agent took its place."""
+        failures = 0
+        while True:
+            try:
+                await self._serve()
+            except (Unreachable, Unknown) as error:
+                failures += 1
+                if failures == 3:
+                    log.warning("agent cannot work", agent=self.name, error=str(error))
+                await asyncio.sleep(min(FIRST_PAUSE * 2**failures, 5.0))
+            except Rejected as error:
+                if error.status == 409 and "session" in error.message:
+                    failures = 0
+                    continue
+                raise
+            else:
+                failures = 0
+
+    async def _serve(self) -> None:
+        self._session = self.chance.uuid()
+        self._sequence = 0
+        welcome = await self.client.hello(
+            wire.Hello(wire.VERSION, self.kind, self.name, self.store.id, self._session, self.facts)
+        )
+        await self._stop_work()
+        self._forget_all()
+        self.things = await self._observe()
+        since = 0
+        while True:
+            news = await self.client.claims(self._session, since, 0)
+            since = news.revision
+            self._take(news)
+            if not news.more:
+                break
+        self._find_orphans()
+        # Debts first: what is owed may hold what others wait for.
+        for id in sorted(self.claims, key=lambda id: self.claims[id].wanted):
+            self._consider(id)
+        loops = [
+            asyncio.create_task(self._poll(since, welcome.poll)),
+            asyncio.create_task(self._report()),
+            asyncio.create_task(self._audit()),
+            asyncio.create_task(self._crashed.wait()),
+        ]
+        try:
+            done, _ = await asyncio.wait(loops, return_when=asyncio.FIRST_COMPLETED)
+            if self._crashed.is_set():
+                raise Crashed
+            for task in done:
+                task.result()
+        finally:
+            for task in loops:
+                task.cancel()
+            await asyncio.wait(loops)
+            await self._stop_work()
+
+    async def _poll(self, since: int, wait: float) -> None:
+        failures = 0
+        while True:
+            try:
+                news = await self.client.claims(self._session, since, wait)
+            except Unreachable:
+                failures += 1
+                await asyncio.sleep(min(FIRST_PAUSE * 2**failures, 2.0))
+                continue
+            failures = 0
+            since = max(since, news.revision)
+            for id in self._take(news):
+                self._consider(id)
+            for question in news.questions:
+                task = asyncio.create_task(self._answer(question))
+                self._answers.add(task)
+                task.add_done_callback(self._answers.discard)
+
+    def _take(self, news: wire.News) -> list[str]:
+        """Note what is asked; answers can come out of order, so only what is newer counts."""
+        self._faults = news.faults
+        newer = []
+        for claim in news.claims:
+            known = self.claims.get(claim.id)
+            if known is not None and known.revision >= claim.revision:
+                continue
+            if known is not None:
+                self._unlink(known)
+            self.claims[claim.id] = claim
+            for need in claim.needs:
+                if need.mine:
+                    self._needed_by.setdefault(need.id, set()).add(claim.id)
+            self._failures.pop(claim.id, None)
+            newer.append(claim.id)
+            if known is not None and known.wanted and not claim.wanted:
+                self._interrupt(claim.id)
+            for need in known.needs if known else ():
+                if need.mine and need.id in self.claims:
+                    newer.append(need.id)
+        return newer
+
+    def _unlink(self, claim: wire.Claim) -> None:
+        for need in claim.needs:
+            others = self._needed_by.get(need.id)
+            if others is not None:
+                others.discard(claim.id)
+                if not others:
+                    del self._needed_by[need.id]
+
+    async def _report(self) -> None:
+        failures = 0
+        while True:
+            await self._ready.wait()
+            await asyncio.sleep(0)  # what is finished at the same moment goes together
+            batch = dict(list(self._outbox.items())[:REPORT_LIMIT])
+            orphans, self._orphans = self._orphans, None
+            self._sequence += 1
+            report = wire.Report(self._session, self._sequence, list(batch.values()), orphans)
+            while True:
+                try:
+                    await self.client.report(report)
+                    break
+                except Unreachable:
+                    failures += 1
+                    await asyncio.sleep(min(FIRST_PAUSE * 2**failures, 2.0))
+            failures = 0
+            for id, sight in batch.items():
+                if self._outbox.get(id) is sight:
+                    del self._outbox[id]
+                claim = self.claims.get(id)
+                if (
+                    sight.seen == "absent"
+                    and claim is not None
+                    and not claim.wanted
+                    and claim.revision == sight.revision
+                ):
+                    self._forget(id)
+            if not self._outbox and self._orphans is None:
+                self._ready.clear()
+
+    # --- one claim ---
+
+    def _done(self, id: str) -> bool:
+        claim = self.claims.get(id)
+        return claim is not None and id in self.things and self._acted.get(id, -1) >= claim.revision
+
+    def _needed_here(self, id: str) -> bool:
+        return any(other in self.things or other in self._tasks for other in self._needed_by.get(id, ()))
+
+    def _consider(self, id: str) -> None:
+        claim = self.claims.get(id)
+        if claim is None or id in self._tasks or id in self._timers:
+            return
+        thing = self.things.get(id)
+        if claim.wanted and claim.act and self._done(id):
+            return
+        choice = choose(claim, thing, self._done, self._needed_here(id))
+        if choice == "tell":
+            if not self.store.idle(id):
+                self._pause(id)
+                return
+            self._tell(claim, thing, None)
+        elif choice != "wait":
+            self._tasks[id] = asyncio.create_task(self._work(claim, choice))
+
+    async def _work(self, claim: wire.Claim, choice: Choice) -> None:
+        error: Failed | None = None
+        step = f"{claim.kind}.{'ensure' if choice == 'make' else 'remove'}"
+        thing = self.things.get(claim.id)
+        try:
+            driver = self.drivers.get(claim.kind)
+            if driver is None:
+                raise Failed(f"this agent has no driver for {claim.kind}", fatal=False)
+            await self._fault(claim, step, "before")
+            if choice == "make":
+                thing = await driver.ensure(claim)
+            else:
+                await driver.remove(claim)
+                thing = await driver.look(claim.id, claim.kind)
+                if thing is not None:
+                    raise Failed(f"the {claim.kind} is still there after its removal")
+            await self._fault(claim, step, "after")
+        except Failed as failed:
+            error = failed
+        except Crashed:
+            self._crashed.set()
+            return
+        except asyncio.CancelledError:
+            if self._tasks.get(claim.id) is asyncio.current_task():
+                del self._tasks[claim.id]
+            raise
+        except (Unreachable, Rejected) as unreachable:
+            error = Failed(f"the control plane did not give what was needed: {unreachable}")
+        except Exception as unexpected:
+            log.exception("driver failed", claim=claim.id, step=step, agent=self.name)
+            error = Failed(f"{type(unexpected).__name__}: {unexpected}")
+        unknown = False
+        if error is not None and driver is not None:
+            try:
+                thing = await driver.look(claim.id, claim.kind)
+            except Failed:
+                unknown = True
+        self._tasks.pop(claim.id, None)
+        self._finish(claim, thing, error, unknown)
+
+    def _finish(self, claim: wire.Claim, thing: Thing | None, error: Failed | None, unknown: bool) -> None:
+        if not unknown:
+            self._note(claim.id, thing)
+        if error is None:
+            self._failures.pop(claim.id, None)
+            self._acted[claim.id] = claim.revision
+        else:
+            self._failures[claim.id] = self._failures.get(claim.id, 0) + 1
+        if thing is None and not unknown and not self.store.idle(claim.id):
+            unknown = True
+        self._tell(claim, thing, error, unknown)
+        newest = self.claims.get(claim.id)
+        if error is not None and newest is claim:
+            self._pause(claim.id)
+        else:
+            self._consider(claim.id)
+        # What waits for it, in either direction.
+        for other in self._needed_by.get(claim.id, ()):
+            self._consider(other)
+        for need in claim.needs:
+            if need.mine:
+                self._consider(need.id)
+
+    def _note(self, id: str, thing: Thing | None) -> None:
+        if thing is None:
+            self.things.pop(id, None)
+            self._acted.pop(id, None)
+        else:
+            self.things[id] = thing
+
+    def _tell(
+        self, claim: wire.Claim, thing: Thing | None, error: Failed | None, unknown: bool = False
+    ) -> None:
+        facts = dict(thing.facts) if thing is not None else {}
+        if error is not None and error.fatal:
+            facts["fatal"] = True
+        self._outbox[claim.id] = wire.Sight(
+            id=claim.id,
+            revision=claim.revision,
+            seen="unknown" if unknown else "absent" if thing is None else "present",
+            facts=facts,
+            error=error.message[:1000] if error is not None else None,
+        )
+        self._ready.set()
+
+    def _pause(self, id: str) -> None:
+        pause = min(FIRST_PAUSE * 2 ** min(self._failures.get(id, 0), 12), LONGEST_PAUSE)
+
+        def resume() -> None:
+            self._timers.pop(id, None)
+            self._consider(id)
+
+        self._timers[id] = asyncio.get_running_loop().call_later(pause, resume)
+
+    def _interrupt(self, id: str) -> None:
+        """What was being made is not wanted any more."""
+        timer = self._timers.pop(id, None)
+        if timer is not None:
+            timer.cancel()
+        task = self._tasks.get(id)
+        if task is not None:
+            task.cancel()
+            task.add_done_callback(lambda _: asyncio.ensure_future(self._look_again(id)))
+
+    async def _look_again(self, id: str) -> None:
+        claim = self.claims.get(id)
+        if claim is None:
+            return
+        self._tasks.pop(id, None)
+        try:
+            self._note(id, await self.drivers[claim.kind].look(id, claim.kind))
+        except (Failed, KeyError):
+            self._failures[id] = self._failures.get(id, 0) + 1
+            self._pause(id)
+            return
+        self._consider(id)
+
+    def _changed(self, id: str) -> None:
+        """A thing changed by itself."""
+        task = asyncio.ensure_future(self._see(id))
+        self._answers.add(task)
+        task.add_done_callback(self._answers.discard)
+
+    async def _see(self, id: str) -> None:
+        claim = self.claims.get(id)
+        if claim is None or id in self._tasks:
+            return
+        try:
+            thing = await self.drivers[claim.kind].look(id, claim.kind)
+        except Failed:
+            return
+        if id in self._tasks or thing == self.things.get(id):
+            return
+        done = self._done(id)
+        self._note(id, thing)
+        if thing is not None and done:
+            self._tell(claim, thing, None)
+        else:
+            self._consider(id)
+
+    # --- faults ---
+
+    async def _fault(self, claim: wire.Claim, step: str, moment: Literal["before", "after"]) -> None:
+        if not self._faults:
+            return
+        while True:
+            found = await self.client.fault(wire.FaultQuery(claim.id, step, moment))
+            if found.effect == "":
+                return
+            if found.effect == "hold":
+                continue  # the question itself waits at the control plane
+            if found.effect == "slow":
+                await asyncio.sleep(found.seconds)
+                return
+            if found.effect == "crash":
+                if self.crash is not None:
+                    self.crash()
+                raise Crashed
+            raise Failed(found.message or f"a fault rule says {found.effect}")
+
+    # --- the whole ---
+
+    async def _observe(self) -> dict[str, Thing]:
+        found: dict[str, Thing] = {}
+        for driver in self._all_drivers:
+            found.update(await driver.observe())
+        return found
+
+    async def _audit(self) -> None:
+        """Look at everything now and then: things vanish, change and appear behind our back."""
+        while True:
+            await asyncio.sleep(self.audit_every)
+            await self.audit()
+
+    async def audit(self) -> None:
+        """Compare all that exists with what is known, and report the difference."""
+        busy = set(self._tasks)
+        try:
+            found = await self._observe()
+        except Unknown as error:
+            log.warning("agent cannot observe", agent=self.name, error=error.message)
+            return
+        for id in set(found) | set(self.things):
+            if id in busy or id in self._tasks or found.get(id) == self.things.get(id):
+                continue
+            claim = self.claims.get(id)
+            done = self._done(id)
+            self._note(id, found.get(id))
+            if claim is not None and done and id in found:
+                self._tell(claim, found[id], None)
+            elif claim is not None:
+                self._consider(id)
+        self._find_orphans()
+
+    def _find_orphans(self) -> None:
+        orphans = [
+            wire.Orphan(id, thing.kind, thing.facts)
+            for id, thing in self.things.items()
+            if id not in self.claims
+        ]
+        told = {orphan.thing for orphan in orphans}
+        if told or self._orphans_told:
+            self._orphans = orphans
+            self._ready.set()
+        self._orphans_told = told
+
+    async def _answer(self, question: wire.Question) -> None:
+        error, pieces = "", None
+        driver = next((d for d in self._all_drivers if self._kind_of(question) in d.kinds), None)
+        try:
+            if driver is None:
+                raise Failed("this agent does not have it")
+            pieces = await driver.answer(question)
+        except Failed as failed:
+            error = failed.message
+        with contextlib.suppress(Unreachable, Rejected):
+            await self.client.answer(question.id, pieces, error)
+
+    def _kind_of(self, question: wire.Question) -> str:
+        claim = self.claims.get(question.claim)
+        return claim.kind if claim is not None else ""
+
+    # --- forgetting ---
+
+    def _forget(self, id: str) -> None:
+        claim = self.claims.pop(id, None)
+        if claim is not None:
+            self._unlink(claim)
+        self._acted.pop(id, None)
+        self._failures.pop(id, None)
+
+    def _forget_all(self) -> None:
+        for timer in self._timers.values():
+            timer.cancel()
+        for memory in (
+            self.claims,
+            self.things,
+            self._acted,
+            self._needed_by,
+            self._failures,
+            self._timers,
+            self._outbox,
+        ):
+            memory.clear()
+        self._ready.clear()
+        self._crashed.clear()
+
+    async def _stop_work(self) -> None:
+        tasks = [*self._tasks.values(), *self._answers]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        self._tasks.clear()
+
+
+async def pieces(data: bytes) -> AsyncIterator[bytes]:
+    """Bytes as an answer of one piece."""
+    yield data

@@ -1,0 +1,151 @@
+"""Questions to agents, and the streams that answer them.
+
+Nobody calls an agent: a question waits until the agent's next poll brings it there, and the agent dials in
+with the answer. An upload is the same the other way round: the image store's agent dials in and is given
+what a client sends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+from cumulet.chance import Chance
+from cumulet.db.wake import Wake
+from cumulet.errors import Conflict, NotFound, OverQuota, Unavailable
+from cumulet.wire.agent import Question
+
+#: Pieces of an answer that may wait for their reader, and questions that may wait for their agent.
+PIECES = 8
+QUEUE = 256
+
+
+class _Channel:
+    """One stream from whoever has the bytes to whoever wants them."""
+
+    def __init__(self) -> None:
+        self.pieces: asyncio.Queue[bytes | BaseException | None] = asyncio.Queue(PIECES)
+        self.begun = asyncio.Event()
+        self.closed = asyncio.Event()
+
+    async def put(self, piece: bytes | BaseException | None) -> None:
+        """Hand over a piece. Raises Conflict once nobody reads."""
+        put = asyncio.ensure_future(self.pieces.put(piece))
+        closed = asyncio.ensure_future(self.closed.wait())
+        try:
+            await asyncio.wait({put, closed}, return_when=asyncio.FIRST_COMPLETED)
+            if not put.done():
+                raise Conflict("Nobody waits for the answer any more.")
+        finally:
+            put.cancel()
+            closed.cancel()
+
+    async def read(self) -> AsyncIterator[bytes]:
+        try:
+            while True:
+                piece = await self.pieces.get()
+                if piece is None:
+                    return
+                if isinstance(piece, BaseException):
+                    raise piece
+                yield piece
+        finally:
+            self.closed.set()
+
+
+class Questions:
+    """The questions and uploads of one process."""
+
+    def __init__(self, wake: Wake, chance: Chance) -> None:
+        self._wake = wake
+        self._chance = chance
+        self._waiting: dict[str, list[Question]] = {}
+        self._channels: dict[str, _Channel] = {}
+        self._uploads: dict[str, _Channel] = {}
+
+    async def ask(self, agent: str, name: str, claim: str, args: dict[str, Any], seconds: float) -> AsyncIterator[bytes]:
+        """Ask an agent about one of its claims; yields the answer's pieces.
+
+        Raises Unavailable if it does not begin to answer within the time.
+        """
+        queue = self._waiting.setdefault(agent, [])
+        if len(queue) >= QUEUE:
+            raise OverQuota("Too many questions wait for this host.", status=503)
+        question = Question(self._chance.uuid(), name, claim, args)
+        channel = self._channels[question.id] = _Channel()
+        queue.append(question)
+        self._wake.notify([agent])
+        try:
+            try:
+                async with asyncio.timeout(seconds):
+                    await channel.begun.wait()
+            except TimeoutError:
+                raise Unavailable("The host does not answer; try again when it is back.") from None
+            async for piece in channel.read():
+                yield piece
+        finally:
+            channel.closed.set()
+            self._channels.pop(question.id, None)
+            with contextlib.suppress(ValueError):
+                queue.remove(question)
+
+    def take(self, agent: str) -> list[Question]:
+        """What waits for the agent; it is asked once."""
+        return self._waiting.pop(agent, [])
+
+    async def deliver(self, question: str, pieces: AsyncIterator[bytes], error: str) -> None:
+        """An agent answers. Raises NotFound if nobody waits for it any more."""
+        channel = self._channels.get(question)
+        if channel is None:
+            raise NotFound("Nobody waits for the answer.")
+        channel.begun.set()
+        if error:
+            await channel.put(Unavailable(error))
+            return
+        try:
+            async for piece in pieces:
+                await channel.put(piece)
+        except BaseException:
+            with contextlib.suppress(Conflict, asyncio.QueueFull):
+                channel.pieces.put_nowait(Unavailable("The answer broke off."))
+            raise
+        await channel.put(None)
+
+    @contextlib.asynccontextmanager
+    async def upload(self, id: str, pieces: AsyncIterator[bytes]) -> AsyncIterator[asyncio.Task[None]]:
+        """Offer a client's bytes to whoever dials in for them while the block runs.
+
+        The task ends when all was handed over, and fails when the client or the reader went away.
+        """
+        channel = self._uploads[id] = _Channel()
+
+        async def feed() -> None:
+            try:
+                async for piece in pieces:
+                    await channel.put(piece)
+            except BaseException as error:
+                with contextlib.suppress(asyncio.QueueFull):
+                    channel.pieces.put_nowait(Unavailable(f"the upload broke off: {type(error).__name__}"))
+                raise
+            await channel.put(None)
+
+        task = asyncio.create_task(feed())
+        try:
+            yield task
+        finally:
+            self._uploads.pop(id, None)
+            channel.closed.set()
+            task.cancel()
+            await asyncio.wait([task])
+            if not task.cancelled():
+                task.exception()
+
+    def uploaded(self, id: str) -> AsyncIterator[bytes]:
+        """The bytes of an upload; they can be read once. Raises NotFound."""
+        channel = self._uploads.get(id)
+        if channel is None or channel.begun.is_set():
+            raise NotFound("This upload is not under way here.")
+        channel.begun.set()
+        return channel.read()

@@ -1,0 +1,54 @@
+"""What was done to a server: one action for each request, with the events that it led to.
+
+Rows stay when the server is gone; see the compute API reference, "Servers actions logs".
+"""
+
+from __future__ import annotations
+
+from cumulet.db.engine import Tx
+from cumulet.values import Caller
+
+#: The event that each action leads to, by upstream's names.
+EVENTS = {
+    "create": "compute__do_build_and_run_instance",
+    "delete": "compute_terminate_instance",
+    "stop": "compute_stop_instance",
+    "start": "compute_start_instance",
+    "reboot": "compute_reboot_instance",
+    "shelve": "compute_shelve_instance",
+    "shelveOffload": "compute_shelve_offload_instance",
+    "unshelve": "compute_unshelve_instance",
+    "attach_volume": "compute_attach_volume",
+    "detach_volume": "compute_detach_volume",
+    "attach_interface": "compute_attach_interface",
+    "detach_interface": "compute_detach_interface",
+}
+
+
+def begin(tx: Tx, server_id: str, action: str, caller: Caller, *, host: str | None = None) -> str:
+    """Write down that an action was asked for; return its id."""
+    id = tx.uuid()
+    tx.insert(
+        "actions", id=id, server_id=server_id, action=action, request_id=caller.request_id, user_id=caller.user_id,
+        project_id=caller.project_id, started_at=tx.now, updated_at=tx.now,
+    )  # fmt: skip
+    if action in EVENTS:
+        tx.insert(
+            "action_events", id=tx.uuid(), action_id=id, event=EVENTS[action], started_at=tx.now, host=host
+        )
+    return id
+
+
+def finish(tx: Tx, server_id: str, *, error: str | None = None, host: str | None = None) -> None:
+    """The server is as was asked, or it failed: whatever of it is still open ends now."""
+    tx.run(
+        "update action_events set finished_at = :now, result = :result, details = :error, host = coalesce(:host, host) "
+        "where finished_at is null and action_id in (select id from actions where server_id = :server)",
+        now=tx.now, result="Success" if error is None else "Error", error=error, host=host, server=server_id,
+    )  # fmt: skip
+    message = "Error" if error is not None else None
+    tx.run(
+        "update actions set updated_at = :now, message = coalesce(:message, message) where server_id = :server "
+        "and updated_at = started_at",
+        now=tx.now, message=message, server=server_id,
+    )  # fmt: skip

@@ -1,0 +1,93 @@
+"""An image from its row to its bytes: making the row, reading the plan's view, writing its changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cumulet.db.engine import Row, Tx
+from cumulet.reconcile import agents, holders, ledger
+from cumulet.reconcile.plan import base
+from cumulet.reconcile.plan import image as plan
+from cumulet.values import Limits
+
+
+def create_inner(
+    tx: Tx, *, id: str | None = None, owner: str | None, name: str | None, **columns: Any
+) -> str:
+    """A new image's row and holder, ``queued``; return its id. Raises Duplicate if a chosen id is taken."""
+    id = id or tx.uuid()
+    holders.create(tx, id, "image", owner)
+    tx.insert(
+        "images", id=id, owner=owner, name=name, desired="present", status="queued", created_at=tx.now,
+        updated_at=tx.now, **columns,
+    )  # fmt: skip
+    return id
+
+
+def fill_from_disk(tx: Tx, id: str, *, disk: str, host: str) -> None:
+    """Fill a queued image from a disk claim of a host."""
+    fill(tx, id, {"source": {"claim": disk, "agent": host}})
+
+
+def fill(tx: Tx, id: str, origin: Mapping[str, Any]) -> None:
+    """Fill a queued image: from {"upload": id}, or from {"source": {"claim", "agent"}}."""
+    tx.update("images", id, status="saving", origin=dict(origin), updated_at=tx.now)
+    holders.touch(tx, id)
+
+
+def delete_inner(tx: Tx, id: str) -> bool:
+    """Want the image no more; its row goes once its bytes are seen gone. False if there is none."""
+    found = tx.run(
+        "update images set desired = 'gone', updated_at = :now where id = :id and desired <> 'gone'",
+        now=tx.now,
+        id=id,
+    )
+    if found:
+        holders.touch(tx, id)
+    return bool(found)
+
+
+def view(tx: Tx, id: str, limits: Limits) -> plan.Image | None:
+    """The image as its plan sees it; None if there is none."""
+    row = tx.one("select * from images where id = :id", id=id)
+    if row is None:
+        return None
+    claims = ledger.of_holder(tx, id)
+    origin = row["origin"] or {}
+    return plan.Image(
+        id=id,
+        desired=row["desired"],
+        status=row["status"],
+        now=tx.now,
+        patience=limits.patience,
+        store=agents.of_kind(tx, "image") if row["status"] == "saving" else None,
+        upload=origin.get("upload"),
+        source=_source(tx, row, origin.get("source")),
+        claims=claims,
+        spec={"format": row["disk_format"], "upload": origin.get("upload")},
+        agents=agents.views(tx, {claim.agent for claim in claims}),
+    )
+
+
+def _source(tx: Tx, row: Row, source: Mapping[str, str] | None) -> plan.Source | None:
+    if source is None:
+        return None
+    there = tx.value("select wanted from claims where id = :id", id=source["claim"])
+    spec = {"image": row["id"], "format": row["disk_format"] or "qcow2"}
+    return plan.Source(source["claim"], source["agent"], bool(there), spec)
+
+
+def apply(tx: Tx, view: plan.Image, change: base.Change) -> None:
+    """Write one change of an image's plan, and wake the server that waits for it."""
+    match change:
+        case base.Set():
+            tx.update("images", view.id, **change.values, updated_at=tx.now)
+        case base.Remove():
+            tx.delete("images", view.id)
+            holders.remove(tx, view.id)
+        case _:
+            raise TypeError(f"an image has no {type(change).__name__}")
+    tx.wakes.add(view.id)
+    for server in tx.values("select id from servers where shelved_image_id = :id", id=view.id):
+        holders.touch(tx, server)

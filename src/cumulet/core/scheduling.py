@@ -1,0 +1,125 @@
+"""Reads what the scheduler needs, and takes room on the host that it chose."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from cumulet.db.engine import Row, Tx
+from cumulet.reconcile.schedule import Ask, Candidate, Inventory, Refused, choose, fits
+
+#: How often a choice is made again because somebody else took the room.
+TRIES = 5
+
+
+class Chosen(msgspec.Struct, frozen=True):
+    """The host and what was taken on it."""
+
+    host: str
+    name: str
+
+
+def candidates(tx: Tx) -> list[Candidate]:
+    """Every host, with what it has and what is used of it."""
+    hosts = tx.all(
+        "select a.id, a.name, a.silent, a.forced_down, a.destroyed, a.disabled, a.disabled_reason, a.zone, "
+        "p.id as provider from agents a join resource_providers p on p.agent = a.id where a.kind = 'host' order by a.number"
+    )
+    inventories: dict[str, dict[str, Inventory]] = {}
+    for row in tx.all("select * from inventories"):
+        inventories.setdefault(row["provider_id"], {})[row["resource_class"]] = _inventory(row)
+    used: dict[str, dict[str, int]] = {}
+    for row in tx.all(
+        "select provider_id, resource_class, sum(used) as used from allocations group by provider_id, resource_class"
+    ):
+        used.setdefault(row["provider_id"], {})[row["resource_class"]] = int(row["used"])
+    traits: dict[str, set[str]] = {}
+    for row in tx.all("select provider_id, trait from provider_traits"):
+        traits.setdefault(row["provider_id"], set()).add(row["trait"])
+    zones = zones_of_hosts(tx)
+    return [
+        Candidate(
+            id=row["id"],
+            name=row["name"],
+            zone=zones.get(row["name"]) or row["zone"],
+            away=row["silent"] or row["forced_down"] or row["destroyed"],
+            disabled=row["disabled"],
+            disabled_reason=row["disabled_reason"],
+            inventories=inventories.get(row["provider"], {}),
+            used=used.get(row["provider"], {}),
+            traits=frozenset(traits.get(row["provider"], ())),
+        )
+        for row in hosts
+    ]
+
+
+def zones_of_hosts(tx: Tx) -> dict[str, str]:
+    """Host name → availability zone, for those that an aggregate puts into one."""
+    rows = tx.all(
+        "select h.host, a.metadata from aggregates a join aggregate_hosts h on h.aggregate_id = a.id"
+    )
+    return {
+        row["host"]: row["metadata"]["availability_zone"]
+        for row in rows
+        if "availability_zone" in row["metadata"]
+    }
+
+
+def _inventory(row: Row) -> Inventory:
+    return Inventory(
+        total=row["total"], reserved=row["reserved"], ratio=row["allocation_ratio"], min_unit=row["min_unit"],
+        max_unit=row["max_unit"], step_size=row["step_size"],
+    )  # fmt: skip
+
+
+def place(tx: Tx, consumer: str, project_id: str, user_id: str, ask: Ask) -> Chosen | Refused:
+    """Choose a host and write the consumer's allocation on it."""
+    hosts = candidates(tx)
+    for _ in range(TRIES):
+        found = choose(ask, hosts)
+        if isinstance(found, Refused):
+            return found
+        if take(tx, found.id, consumer, project_id, user_id, ask.resources):
+            return Chosen(found.id, found.name)
+        hosts = candidates(tx)
+    return Refused("No valid host was found. Others took the room on every host that was chosen.")
+
+
+def take(
+    tx: Tx, host: str, consumer: str, project_id: str, user_id: str, resources: Mapping[str, int]
+) -> bool:
+    """Write an allocation if the host has room for it, by a count under the provider's lock."""
+    provider = tx.value(f"select id from resource_providers where agent = :host{tx.for_update}", host=host)
+    if provider is None:
+        return False
+    rows = tx.all(
+        "select i.*, (select coalesce(sum(l.used), 0) from allocations l where l.provider_id = i.provider_id "
+        "and l.resource_class = i.resource_class) as in_use from inventories i where i.provider_id = :provider",
+        provider=provider,
+    )
+    known = {row["resource_class"]: row for row in rows}
+    wanted = {name: amount for name, amount in resources.items() if amount}
+    for name, amount in wanted.items():
+        row = known.get(name)
+        if row is None or not fits(_inventory(row), amount):
+            return False
+        if int(row["in_use"]) + amount > _inventory(row).capacity:
+            return False
+    free(tx, consumer)
+    tx.insert(
+        "consumers", id=consumer, project_id=project_id, user_id=user_id, generation=1, type="INSTANCE",
+        created_at=tx.now, updated_at=tx.now,
+    )  # fmt: skip
+    for name, amount in wanted.items():
+        tx.insert(
+            "allocations", consumer_id=consumer, provider_id=provider, resource_class=name, used=amount,
+            updated_at=tx.now,
+        )  # fmt: skip
+    tx.run("update resource_providers set generation = generation + 1 where id = :id", id=provider)
+    return True
+
+
+def free(tx: Tx, consumer: str) -> None:
+    """Remove the consumer and all that it uses; none is no error."""
+    tx.delete("consumers", consumer)

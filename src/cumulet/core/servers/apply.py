@@ -1,0 +1,199 @@
+"""Writes what a server's plan decided."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cumulet.core import history, images, ports, scheduling, volumes
+from cumulet.core.servers import remove
+from cumulet.db.engine import Row, Tx
+from cumulet.reconcile import holders
+from cumulet.reconcile.plan import base
+from cumulet.reconcile.plan import server as plan
+from cumulet.reconcile.schedule import Ask, Refused
+
+
+def apply(tx: Tx, view: plan.Server, change: base.Change) -> None:
+    """Write one change. What all kinds of holders have in common, the ledger's part, is written elsewhere."""
+    match change:
+        case base.Set():
+            tx.update("servers", view.id, **change.values, updated_at=tx.now)
+        case base.Leave():
+            _keep_addresses(tx, view, change.claim)
+        case base.Remove():
+            remove.record(tx, view.id)
+        case plan.Place():
+            _place(tx, view)
+        case plan.BindPort():
+            host = tx.value("select name from agents where id = :id", id=change.host)
+            ports.bind(tx, change.port, host)
+        case plan.UnbindPort():
+            ports.unbind(tx, change.port)
+        case plan.ReleasePort():
+            _release_port(tx, change)
+        case plan.SetAttachment():
+            _set_attachment(tx, change)
+        case plan.EndAttachment():
+            _end_attachment(tx, view, change)
+        case plan.PassAttachment():
+            _pass_attachment(tx, view, change)
+        case plan.FreeAllocation():
+            scheduling.free(tx, view.id)
+        case plan.TakeImage():
+            images.fill_from_disk(tx, change.image, disk=change.disk, host=change.host)
+        case plan.DropImage():
+            _drop_image(tx, view, change.image)
+        case plan.Fault():
+            _fault(tx, view, change)
+        case plan.Arrived():
+            history.finish(tx, view.id)
+        case _:
+            raise TypeError(f"a server has no {type(change).__name__}")
+
+
+def _place(tx: Tx, view: plan.Server) -> None:
+    row = tx.one("select * from servers where id = :id", id=view.id)
+    assert row is not None
+    found = scheduling.place(tx, view.id, row["project_id"], row["user_id"], _ask(tx, row))
+    if isinstance(found, Refused):
+        shelved = row["vm_state"] == "shelved_offloaded"
+        attempts = [*row["attempts"], {"host": None, "step": "schedule", "error": found.reason}]
+        tx.update(
+            "servers",
+            view.id,
+            desired="offloaded" if shelved else "failed",
+            attempts=attempts,
+            updated_at=tx.now,
+        )
+        _fault(tx, view, plan.Fault(found.reason))
+        return
+    tx.update(
+        "servers", view.id, host=found.host, placed=True,
+        task_state="spawning", updated_at=tx.now,
+    )  # fmt: skip
+
+
+def _ask(tx: Tx, row: Row) -> Ask:
+    """What the scheduler is asked for a server."""
+    request: dict[str, Any] = row["request"]
+    hints = request.get("hints", {})
+    policy, members, most = _group(tx, row)
+    return Ask(
+        resources=resources(tx, row),
+        zone=request.get("zone"),
+        host=request.get("host"),
+        failed_on=frozenset(attempt["host"] for attempt in row["attempts"] if attempt["host"]),
+        policy=policy,
+        members=members,
+        max_per_host=most,
+        required_traits=_traits(row, "required"),
+        forbidden_traits=_traits(row, "forbidden"),
+        different_host=_hosts_of(tx, hints.get("different_host")),
+        same_host=_hosts_of(tx, hints.get("same_host")),
+    )
+
+
+def resources(tx: Tx, row: Row) -> dict[str, int]:
+    """What a server uses at placement: its flavor, without a root disk if that is a volume."""
+    flavor = row["flavor"]
+    local_root = tx.one(
+        "select 1 from block_devices where server_id = :id and destination_type = 'local' and source_type = 'image'",
+        id=row["id"],
+    )
+    disk = flavor["ephemeral"] + -(-flavor["swap"] // 1024) + (flavor["disk"] if local_root else 0)
+    return {"VCPU": flavor["vcpus"], "MEMORY_MB": flavor["ram"], "DISK_GB": disk}
+
+
+def _traits(row: Row, value: str) -> frozenset[str]:
+    specs = row["flavor"].get("extra_specs", {})
+    return frozenset(key[6:] for key, found in specs.items() if key.startswith("trait:") and found == value)
+
+
+def _group(tx: Tx, row: Row) -> tuple[str, dict[str, int], int]:
+    if row["group_id"] is None:
+        return "", {}, 1
+    group = tx.one("select policy, rules from server_groups where id = :id", id=row["group_id"])
+    if group is None:
+        return "", {}, 1
+    rows = tx.all(
+        "select a.name, count(*) as n from servers s join agents a on a.id = s.host "
+        "where s.group_id = :group and s.id <> :id group by a.name",
+        group=row["group_id"], id=row["id"],
+    )  # fmt: skip
+    return (
+        group["policy"],
+        {r["name"]: r["n"] for r in rows},
+        int(group["rules"].get("max_server_per_host", 1)),
+    )
+
+
+def _hosts_of(tx: Tx, servers: Any) -> frozenset[str]:
+    ids = [servers] if isinstance(servers, str) else servers or []
+    if not ids:
+        return frozenset()
+    return frozenset(
+        tx.values(
+            "select a.name from servers s join agents a on a.id = s.host where s.id in :ids",
+            ids=tuple(map(str, ids)),
+        )
+    )
+
+
+def _release_port(tx: Tx, change: plan.ReleasePort) -> None:
+    made_by_us = tx.value("select made_by_us from interfaces where id = :id", id=change.interface)
+    tx.delete("interfaces", change.interface)
+    if made_by_us:
+        ports.delete(tx, change.port)
+    else:
+        ports.give_back(tx, change.port)
+
+
+def _keep_addresses(tx: Tx, view: plan.Server, claim_id: str) -> None:
+    """A guest that nobody reaches may still use its addresses: nobody else gets them until its tap is gone."""
+    claim = next(claim for claim in view.claims if claim.id == claim_id)
+    if claim.kind != "tap":
+        return
+    for fixed in claim.spec.get("addresses", ()):
+        tx.run(
+            "insert into held_ips (subnet_id, address, claim) select id, :address, :claim from subnets where id = :subnet "
+            "on conflict do nothing",
+            subnet=fixed["subnet"], address=fixed["address"], claim=claim_id,
+        )  # fmt: skip
+
+
+def _set_attachment(tx: Tx, change: plan.SetAttachment) -> None:
+    host = tx.value("select name from agents where id = :id", id=change.host) if change.host else None
+    volumes.set_attachment(tx, change.attachment, status=change.status, host=host, info=dict(change.info))
+
+
+def _device_of(tx: Tx, view: plan.Server, volume: str) -> None:
+    tx.run(
+        "delete from block_devices where server_id = :server and volume_id = :volume",
+        server=view.id,
+        volume=volume,
+    )
+
+
+def _end_attachment(tx: Tx, view: plan.Server, change: plan.EndAttachment) -> None:
+    _device_of(tx, view, change.volume)
+    volumes.end_attachment(tx, change.attachment)
+    if change.delete and volumes.delete_with_server(tx, change.volume):
+        holders.leave_with(tx, change.volume, view.id)
+
+
+def _pass_attachment(tx: Tx, view: plan.Server, change: plan.PassAttachment) -> None:
+    _device_of(tx, view, change.volume)
+    volumes.pass_attachment(tx, change.attachment, delete_volume=change.delete)
+
+
+def _drop_image(tx: Tx, view: plan.Server, image: str) -> None:
+    tx.update("servers", view.id, shelved_image_id=None)
+    if images.delete_inner(tx, image) and view.desired == "gone":
+        holders.leave_with(tx, image, view.id)
+
+
+def _fault(tx: Tx, view: plan.Server, change: plan.Fault) -> None:
+    fault = {"code": change.code, "message": change.message, "created": tx.now}
+    tx.update("servers", view.id, fault=fault, updated_at=tx.now)
+    if view.desired != "gone":
+        history.finish(tx, view.id, error=change.message)

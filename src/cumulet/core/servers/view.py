@@ -1,0 +1,238 @@
+"""Reads all that a server's plan needs to know."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cumulet.core.servers import metadata
+from cumulet.db.engine import Row, Tx
+from cumulet.reconcile import agents, ledger
+from cumulet.reconcile.plan import server as plan
+from cumulet.values import AgentView, Claim, Limits
+
+
+def view(tx: Tx, id: str, limits: Limits) -> plan.Server | None:
+    """The server as its plan sees it; None if there is none."""
+    row = tx.one("select * from servers where id = :id", id=id)
+    if row is None:
+        return None
+    claims = ledger.of_holder(tx, id)
+    volumes = _volumes(tx, id)
+    known = agents.views(tx, {claim.agent for claim in claims} | ({row["host"]} if row["host"] else set()))
+    image = _image(tx, row)
+    return plan.Server(
+        id=id,
+        desired=row["desired"],
+        vm_state=row["vm_state"],
+        task_state=row["task_state"],
+        power_state=row["power_state"],
+        now=tx.now,
+        patience=limits.patience,
+        host=row["host"],
+        placed=row["placed"],
+        giving_up=row["giving_up"],
+        launched=row["launched_at"] is not None,
+        attempts=tuple(row["attempts"]),
+        max_attempts=limits.build_attempts,
+        build_until=row["build_until"],
+        claims=claims,
+        ports=_ports(tx, id),
+        volumes=volumes,
+        disks=_disks(tx, row, image, claims),
+        agents=known,
+        guest=_guest(row),
+        counters=row["counters"],
+        image=image,
+        shelved_at=row["shelved_at"],
+        offload_after=limits.offload_after,
+        allocated=row["placed"] and tx.one("select 1 from consumers where id = :id", id=id) is not None,
+        leaving=_leaving(tx, id, limits.patience) if row["desired"] == "gone" else (),
+        held=_held(tx) if row["host"] is None else frozenset(),
+    )
+
+
+def _guest(row: Row) -> dict[str, Any]:
+    flavor = row["flavor"]
+    return {
+        "name": row["name"],
+        "hostname": row["hostname"],
+        "vcpus": flavor["vcpus"],
+        "memory_mb": flavor["ram"],
+        "image_properties": row["image_properties"],
+    }
+
+
+def _ports(tx: Tx, id: str) -> tuple[plan.Port, ...]:
+    rows = tx.all(
+        "select i.id as interface, i.port_id, i.detaching, p.mac_address, p.binding_host, p.network_id, n.mtu, "
+        "a.id as bound, c.id as lport "
+        "from interfaces i join ports p on p.id = i.port_id join networks n on n.id = p.network_id "
+        "left join agents a on a.kind = 'host' and a.name = p.binding_host and p.binding_host <> '' "
+        "left join claims c on c.holder = p.id and c.kind = 'lport' and c.wanted "
+        "where i.server_id = :id order by i.position, i.id",
+        id=id,
+    )
+    if not rows:
+        return ()
+    addresses: dict[str, list[dict[str, str]]] = {}
+    for fixed in tx.all(
+        "select port_id, subnet_id, address from fixed_ips where port_id in :ids order by port_id, position",
+        ids=tuple(row["port_id"] for row in rows),
+    ):
+        addresses.setdefault(fixed["port_id"], []).append(
+            {"subnet": fixed["subnet_id"], "address": fixed["address"]}
+        )
+    return tuple(
+        plan.Port(
+            id=row["port_id"],
+            interface=row["interface"],
+            lport=row["lport"],
+            bound=row["bound"] or row["binding_host"],
+            detaching=row["detaching"],
+            spec={
+                "mac": row["mac_address"],
+                "network": row["network_id"],
+                "mtu": row["mtu"],
+                "addresses": addresses.get(row["port_id"], []),
+            },
+        )
+        for row in rows
+    )
+
+
+def _volumes(tx: Tx, id: str) -> tuple[plan.Volume, ...]:
+    rows = tx.all(
+        "select b.*, v.agent as backend, v.status as volume_status, v.error as volume_error, v.readonly, v.size as gb, "
+        "t.id as attachment, t.status as attachment_status, t.mode, "
+        "g.facts as backend_facts, c.id as claim, c.wanted, c.seen, c.acted, c.revision, c.error as claim_error "
+        "from block_devices b join volumes v on v.id = b.volume_id "
+        "join attachments t on t.volume_id = b.volume_id and t.server_id = b.server_id "
+        "left join agents g on g.id = v.agent "
+        "left join claims c on c.holder = v.id and c.kind = 'volume' "
+        "where b.server_id = :id order by b.position, b.id",
+        id=id,
+    )
+    return tuple(_volume(row) for row in rows)
+
+
+def _volume(row: Row) -> plan.Volume:
+    facts = row["backend_facts"] or {}
+    ready = (
+        row["claim"] is not None
+        and row["wanted"]
+        and row["seen"] == "present"
+        and row["acted"] >= row["revision"]
+        and row["claim_error"] is None
+    )
+    failed = row["volume_status"] in ("error", "deleting")
+    return plan.Volume(
+        attachment=row["attachment"],
+        volume=row["volume_id"],
+        agent=row["backend"],
+        claim=row["claim"],
+        ready=ready or (row["seen"] == "present" and row["volume_status"] == "extending"),
+        status=row["attachment_status"],
+        error=(row["volume_error"] or f"its status is {row['volume_status']}") if failed else None,
+        detaching=row["detaching"],
+        connects=bool(facts.get("connects", True)),
+        fences=bool(facts.get("fences", True)),
+        delete_on_termination=row["delete_on_termination"],
+        spec={
+            "device": row["device_name"],
+            "boot_index": row["boot_index"],
+            "bus": row["disk_bus"],
+            "readonly": row["mode"] == "ro" or row["readonly"],
+            "serial": row["volume_id"],
+        },
+    )
+
+
+def _image(tx: Tx, row: Row) -> plan.Image | None:
+    if row["shelved_image_id"] is None:
+        return None
+    found = tx.one("select desired, status from images where id = :id", id=row["shelved_image_id"])
+    if found is None or found["desired"] == "gone":
+        return plan.Image(row["shelved_image_id"], "gone")
+    return plan.Image(row["shelved_image_id"], found["status"])
+
+
+def _disks(tx: Tx, row: Row, shelved: plan.Image | None, claims: tuple[Claim, ...]) -> tuple[plan.Disk, ...]:
+    """The disks that live on the host, from the flavor and the block devices; volumes are not among them."""
+    devices = tx.all(
+        "select * from block_devices where server_id = :id and destination_type = 'local' order by position, id",
+        id=row["id"],
+    )
+    found = []
+    blank = 0
+    made = {claim.part for claim in claims if claim.kind == "disk"}
+    for device in devices:
+        if device["source_type"] == "image":
+            image_id = (
+                row["shelved_image_id"] if shelved and shelved.status == "active" else device["image_id"]
+            )
+            found.append(_root(tx, row, image_id, "root" in made))
+        elif device["guest_format"] == "swap":
+            found.append(plan.Disk("swap", {"size_mb": device["size"], "format": "swap"}))
+        else:
+            found.append(
+                plan.Disk(
+                    f"ephemeral{blank}", {"size_mb": device["size"] * 1024, "format": device["guest_format"]}
+                )
+            )
+            blank += 1
+    if row["config_drive"]:
+        spec = {} if "config" in made else {"files": metadata.files(tx, row)}
+        found.append(plan.Disk("config", spec))
+    return tuple(found)
+
+
+def _root(tx: Tx, row: Row, image_id: str, made: bool) -> plan.Disk:
+    if made:
+        # What it was made from may be gone by now, and does not matter any more.
+        return plan.Disk("root")
+    image = tx.one(
+        "select i.status, i.disk_format, i.size, i.virtual_size, i.os_hash_value, i.inspected, c.id as claim, "
+        "c.seen, c.acted, c.revision "
+        "from images i left join claims c on c.holder = i.id and c.kind = 'file' and c.wanted where i.id = :id",
+        id=image_id,
+    )
+    if image is None or image["claim"] is None:
+        return plan.Disk("root", image_ready=False, error=f"image {image_id} is gone")
+    spec = {
+        "size_mb": row["flavor"]["disk"] * 1024,
+        "image": {
+            "id": image_id,
+            "format": image["disk_format"],
+            "size": image["size"],
+            "virtual_size": image["virtual_size"],
+            "sha512": image["os_hash_value"],
+        },
+    }
+    ready = image["seen"] == "present" and image["acted"] >= image["revision"]
+    return plan.Disk("root", spec, image["claim"], ready)
+
+
+def _leaving(tx: Tx, id: str, patience: float) -> tuple[plan.Leaving, ...]:
+    """What is deleted with the server. It is alone once nobody can be expected to remove it soon."""
+    rows = tx.all(
+        "select h.id, h.kind, c.failing_since, a.id as agent from holders h "
+        "left join claims c on c.holder = h.id left join agents a on a.id = c.agent where h.leaving_with = :id",
+        id=id,
+    )
+    known: dict[str, AgentView] = agents.views(tx, {row["agent"] for row in rows if row["agent"]})
+    things: dict[str, plan.Leaving] = {}
+    for row in rows:
+        agent = known.get(row["agent"])
+        since = row["failing_since"]
+        alone = (agent is not None and agent.away) or (since is not None and tx.now - since >= patience)
+        before = things.get(row["id"])
+        until = since + patience if since is not None else None
+        things[row["id"]] = plan.Leaving(
+            row["id"], row["kind"], alone or (before is not None and before.alone), until
+        )
+    return tuple(things.values())
+
+
+def _held(tx: Tx) -> frozenset[str]:
+    """Steps of the control plane itself that a fault rule holds."""
+    return frozenset(tx.values("select step from faults where effect = 'hold' and step = 'schedule'"))

@@ -1,0 +1,23 @@
+"""Volumes, their snapshots and attachments."""
+
+from __future__ import annotations
+
+from cumulet.core.volumes.attachments import (
+    end_attachment,
+    pass_attachment,
+    reserve,
+    set_attachment,
+)
+from cumulet.core.volumes.lifecycle import apply, create_inner, delete_inner, delete_with_server, view
+
+__all__ = [
+    "apply",
+    "create_inner",
+    "delete_inner",
+    "delete_with_server",
+    "end_attachment",
+    "pass_attachment",
+    "reserve",
+    "set_attachment",
+    "view",
+]

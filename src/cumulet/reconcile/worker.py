@@ -1,0 +1,203 @@
+"""Reconcile: one transaction in which a holder's row is locked, read, decided upon and written.
+
+``settle`` does it at the end of the transaction that changed something; ``Worker.run`` does it for whatever
+is due. Both call ``reconcile``, and nothing else changes a holder on its way to its desired state.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+import structlog
+
+from cumulet.db.engine import Database, Tx
+from cumulet.reconcile import agents, holders, ledger
+from cumulet.reconcile.plan import base
+from cumulet.values import Claim, Limits
+
+log = structlog.get_logger()
+
+#: Rounds of one reconcile, and holders of one transaction, at the most.
+ROUNDS = 30
+SETTLED = 200
+#: How long a holder rests after its reconcile failed, and the longest sleep of the worker, in seconds.
+PAUSE_AFTER_ERROR = 5.0
+LONGEST_SLEEP = 5.0
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """How holders of one kind are reconciled."""
+
+    rules: tuple[base.Rule[Any], ...]
+    #: Reads all that the plan needs; None when there is no such row.
+    view: Callable[[Tx, str, Limits], Any]
+    #: Writes a change that only this kind has, ``Set`` and ``Remove`` among them.
+    apply: Callable[[Tx, Any, base.Change], None]
+
+
+class Reconciler:
+    """The kinds of holders, and the limits, of one process."""
+
+    def __init__(self, kinds: Mapping[str, Kind], limits: Limits) -> None:
+        self.kinds = kinds
+        self.limits = limits
+
+    def settle(self, tx: Tx) -> None:
+        """Reconcile what the transaction touched, and what that touches in turn."""
+        done = 0
+        while tx.unsettled:
+            id = next(iter(tx.unsettled))
+            del tx.unsettled[id]
+            done += 1
+            if done > SETTLED:
+                holders.later(tx, id)
+            else:
+                self.reconcile(tx, id)
+
+    def reconcile(self, tx: Tx, id: str, *, skip_locked: bool = False) -> None:
+        """Bring one holder as far as it gets without waiting."""
+        lock = tx.skip_locked if skip_locked else tx.for_update
+        row = tx.one(f"select kind, due, rule, waiting from holders where id = :id{lock}", id=id)
+        if row is None:
+            return
+        kind = self.kinds[row["kind"]]
+        for _ in range(ROUNDS):
+            view = kind.view(tx, id, self.limits)
+            if view is None:
+                return
+            rule, step = base.decide(view, kind.rules)
+            if isinstance(step, base.Wait | base.Rest):
+                self._rest(tx, id, row, rule, step)
+                return
+            for change in step:
+                self._apply(tx, kind, view, change)
+                if isinstance(change, base.Remove):
+                    return
+        raise RuntimeError(f"the plan of {row['kind']} {id} does not come to rest: {rule}")
+
+    def _apply(self, tx: Tx, kind: Kind, view: Any, change: base.Change) -> None:
+        match change:
+            case base.Open():
+                project = tx.value("select project_id from holders where id = :id", id=view.id)
+                needs = [_resolve(tx, view.id, need) for need in change.needs]
+                ledger.open(
+                    tx, holder=view.id, kind=change.kind, agent=change.agent, spec=change.spec,
+                    needs=[need for need in needs if need], part=change.part, project_id=project,
+                )  # fmt: skip
+            case base.Respec():
+                claim = _claim(view, change.claim)
+                needs = [_resolve(tx, view.id, need) for need in change.needs]
+                ledger.respec(tx, claim, change.spec, [need for need in needs if need])
+            case base.Unwant():
+                ledger.unwant(tx, [_claim(view, id) for id in change.claims])
+            case base.DropNeed():
+                ledger.drop_need(tx, change.claim, change.needs)
+            case base.Leave():
+                ledger.leave(tx, _claim(view, change.claim), change.reason)
+                kind.apply(tx, view, change)
+            case base.HandOver():
+                ledger.hand_over(tx, change.claim, change.holder)
+            case _:
+                kind.apply(tx, view, change)
+
+    @staticmethod
+    def _rest(tx: Tx, id: str, row: Mapping[str, Any], rule: str, step: base.Wait | base.Rest) -> None:
+        waits = isinstance(step, base.Wait)
+        due = step.until if isinstance(step, base.Wait) else None
+        rule_, waiting = (rule, step.reason) if isinstance(step, base.Wait) else (None, None)
+        if (row["due"], row["rule"], row["waiting"]) != (due, rule_, waiting):
+            since = tx.now if waits else None
+            tx.run(
+                "update holders set due = :due, rule = :rule, waiting = :waiting, "
+                "waiting_since = case when rule = :rule then waiting_since else :since end where id = :id",
+                due=due, rule=rule_, waiting=waiting, since=since, id=id,
+            )  # fmt: skip
+            if due is not None:
+                tx.wakes.add("due")
+
+
+def _claim(view: Any, id: str) -> Claim:
+    claims: tuple[Claim, ...] = view.claims
+    return next(claim for claim in claims if claim.id == id)
+
+
+def _resolve(tx: Tx, holder: str, need: str | base.Named) -> str | None:
+    """The id of a claim that is named by kind and part; None if the ledger has it no more."""
+    if isinstance(need, str):
+        sql, params = "select id from claims where id = :id", {"id": need}
+    else:
+        sql = "select id from claims where holder = :holder and kind = :kind and part = :part and wanted"
+        params = {"holder": holder, "kind": need[0], "part": need[1]}
+    found = tx.value(sql, **params)
+    return str(found) if found is not None else None
+
+
+def _due(tx: Tx, limit: int) -> tuple[list[str], float | None]:
+    """Holders that are due, and when the next one will be."""
+    ids = tx.values(
+        "select id from holders where due <= :now order by due limit :limit", now=tx.now, limit=limit
+    )
+    upcoming = tx.value("select min(due) from holders where due > :now", now=tx.now)
+    return ids, upcoming
+
+
+class Worker:
+    """Takes what is due, one holder for each transaction. Any number may run on one database."""
+
+    def __init__(self, db: Database, reconciler: Reconciler) -> None:
+        self.db = db
+        self.reconciler = reconciler
+        self.listening_since = db.chance.now()
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        with self.db.wake.listen("due") as waiter:
+            while True:
+                upcoming = await self.round()
+                if upcoming is None or upcoming > 0:
+                    await waiter.wait(min(LONGEST_SLEEP, upcoming if upcoming is not None else LONGEST_SLEEP))
+
+    async def round(self, limit: int = 50) -> float | None:
+        """Reconcile what is due now; return seconds until something will be: 0 for now, None for nothing."""
+        ids, upcoming = await self.db.read(_due, limit)
+        for id in ids:
+            await self.one(id)
+            await asyncio.sleep(0)  # requests come in between
+        if ids:
+            return 0
+        return None if upcoming is None else max(upcoming - self.db.chance.now(), 0.001)
+
+    async def one(self, id: str) -> None:
+        """Reconcile one due holder. A plan that fails is logged, and tried again later."""
+        try:
+            await self.db.write(self._reconcile, id)
+        except Exception:
+            log.exception("reconcile failed", holder=id)
+            await self.db.write(_push_back, id)
+
+    def _reconcile(self, tx: Tx, id: str) -> None:
+        row = tx.one(f"select due from holders where id = :id{tx.skip_locked}", id=id)
+        if row is None or row["due"] is None or row["due"] > tx.now:
+            return  # another worker has it, or had it
+        tx.run("update holders set due = null where id = :id", id=id)
+        self.reconciler.reconcile(tx, id)
+
+    async def judge(self, every: float) -> None:
+        """Judge again and again which agents are silent, until cancelled."""
+        while True:
+            await asyncio.sleep(every)
+            names = await self.db.write(agents.judge, self.reconciler.limits.patience, self.listening_since)
+            if "" in names:
+                log.error("many hosts fell silent at once; none is judged")
+            for name in filter(None, names):
+                log.warning("agent is silent", agent=name)
+
+
+def _push_back(tx: Tx, id: str) -> None:
+    tx.run(
+        "update holders set due = :due, rule = 'error', waiting = 'the reconciler failed; see the log' where id = :id",
+        due=tx.now + PAUSE_AFTER_ERROR, id=id,
+    )  # fmt: skip
