@@ -37,9 +37,9 @@ class Client:
     async def hello(self, hello: wire.Hello) -> wire.Welcome:
         return await self._call("POST", "/agent/v1/hello", wire.Welcome, hello)
 
-    async def claims(self, session: str, since: int, wait: float) -> wire.News:
-        """What is asked since a revision; waits up to ``wait`` seconds for something."""
-        path = f"/agent/v1/claims?session={session}&since={since}&wait={wait:g}"
+    async def claims(self, session: str, since: int, wait: float, faults: bool = False) -> wire.News:
+        """What is asked since a revision; waits up to ``wait`` seconds for something, or for fault rules to differ."""
+        path = f"/agent/v1/claims?session={session}&since={since}&wait={wait:g}&faults={int(faults)}"
         return await self._call("GET", path, wire.News, timeout=wait + 30)
 
     async def report(self, report: wire.Report) -> None:

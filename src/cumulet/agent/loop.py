@@ -161,7 +161,7 @@ class Agent:
         failures = 0
         while True:
             try:
-                news = await self.client.claims(self._session, since, wait)
+                news = await self.client.claims(self._session, since, wait, self._faults)
             except Unreachable:
                 failures += 1
                 await asyncio.sleep(min(FIRST_PAUSE * 2**failures, 2.0))

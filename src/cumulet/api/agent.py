@@ -12,7 +12,7 @@ from cumulet.api import faults as dialects
 from cumulet.api.asgi import Area, Route
 from cumulet.api.query import whole
 from cumulet.api.request import Request, Response, ok
-from cumulet.core import faults, hosts
+from cumulet.core import faults, scheduling
 from cumulet.db.engine import Row, Tx
 from cumulet.errors import Conflict, Forbidden, Invalid, NotFound, Unauthorized
 from cumulet.reconcile import agents, ledger
@@ -46,10 +46,12 @@ def _hello(tx: Tx, agent: str, said: wire.Hello) -> None:
     row = tx.one("select * from agents where id = :id", id=agent)
     assert row is not None
     if (row["kind"], row["name"]) != (said.kind, said.name):
-        raise Forbidden(f"This token is for the {row['kind']} {row['name']}, not for the {said.kind} {said.name}.")
+        raise Forbidden(
+            f"This token is for the {row['kind']} {row['name']}, not for the {said.kind} {said.name}."
+        )
     agents.hello(tx, row, directory=said.directory, session=said.session, facts=said.facts)
     if said.kind == "host":
-        hosts.seen(tx, agent, said.name, said.facts)
+        scheduling.register_host(tx, agent, said.name, said.facts)
 
 
 async def claims(request: Request) -> Response:
@@ -70,7 +72,8 @@ async def claims(request: Request) -> Response:
                 await cloud.db.write(agents.heard_of, agent, patience=cloud.config.reconcile.patience)
             news.questions = cloud.questions.take(agent)
             left = until - asyncio.get_running_loop().time()
-            if news.claims or news.questions or left <= 0 or news.faults != (request.arg("faults") == "1") and wait == 0:
+            told = news.faults == (request.arg("faults") == "1")
+            if news.claims or news.questions or left <= 0 or not told:
                 return ok(news)
             if not await waiter.wait(left):
                 return ok(news)
@@ -132,7 +135,9 @@ def _by_holder(tx: Tx, sights: Sequence[wire.Sight]) -> list[list[wire.Sight]]:
     return list(groups.values())
 
 
-def _hear(tx: Tx, agent: str, session: str, sequence: int, sights: Sequence[wire.Sight], *, last: bool) -> None:
+def _hear(
+    tx: Tx, agent: str, session: str, sequence: int, sights: Sequence[wire.Sight], *, last: bool
+) -> None:
     if sequence <= _session(tx, agent, session)["sequence"]:
         return  # heard already: the answer to it was lost
     reports = [Report(s.id, s.revision, s.seen, s.facts, s.error) for s in sights]
@@ -148,10 +153,16 @@ def _hear(tx: Tx, agent: str, session: str, sequence: int, sights: Sequence[wire
 
 def _orphans(tx: Tx, agent: str, found: Sequence[wire.Orphan]) -> None:
     """The whole list of what no claim names; what is not on it any more is gone."""
-    kept = {row["thing"]: row["seen_since"] for row in tx.all("select thing, seen_since from orphans where agent = :a", a=agent)}
+    kept = {
+        row["thing"]: row["seen_since"]
+        for row in tx.all("select thing, seen_since from orphans where agent = :a", a=agent)
+    }
     tx.run("delete from orphans where agent = :agent", agent=agent)
     for orphan in found[:10_000]:
-        if tx.one("select 1 from claims where id = :id and agent = :agent", id=orphan.thing, agent=agent) is not None:
+        if (
+            tx.one("select 1 from claims where id = :id and agent = :agent", id=orphan.thing, agent=agent)
+            is not None
+        ):
             continue  # opened since the agent looked
         tx.insert(
             "orphans", agent=agent, thing=orphan.thing, kind=orphan.kind, facts=orphan.facts,
@@ -201,7 +212,10 @@ def _origin(tx: Tx, agent: str, claim_id: str, need_id: str) -> tuple[str, str |
 async def answer(request: Request) -> Response:
     """An agent's answer to a question, as a stream."""
     await request.cloud.questions.deliver(
-        request.params["question"], request.stream(), request.headers.get("x-error", "")
+        request.caller.user_id,
+        request.params["question"],
+        request.stream(),
+        request.headers.get("x-error", ""),
     )
     return ok({})
 

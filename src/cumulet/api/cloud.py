@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from cumulet.api.questions import Questions
 from cumulet.chance import Chance
 from cumulet.core.passwords import Passwords
 from cumulet.core.policy import Policy
@@ -35,5 +36,6 @@ class Cloud:
     caller: Callable[[str, Request], Awaitable[Caller]]
     passwords: Passwords
     metrics: Metrics
+    questions: Questions
     log_requests: bool = False
     behind_proxy: bool = False

@@ -25,7 +25,9 @@ QUEUE = 256
 class _Channel:
     """One stream from whoever has the bytes to whoever wants them."""
 
-    def __init__(self) -> None:
+    def __init__(self, agent: str = "") -> None:
+        #: Who may answer.
+        self.agent = agent
         self.pieces: asyncio.Queue[bytes | BaseException | None] = asyncio.Queue(PIECES)
         self.begun = asyncio.Event()
         self.closed = asyncio.Event()
@@ -65,7 +67,9 @@ class Questions:
         self._channels: dict[str, _Channel] = {}
         self._uploads: dict[str, _Channel] = {}
 
-    async def ask(self, agent: str, name: str, claim: str, args: dict[str, Any], seconds: float) -> AsyncIterator[bytes]:
+    async def ask(
+        self, agent: str, name: str, claim: str, args: dict[str, Any], seconds: float
+    ) -> AsyncIterator[bytes]:
         """Ask an agent about one of its claims; yields the answer's pieces.
 
         Raises Unavailable if it does not begin to answer within the time.
@@ -74,7 +78,7 @@ class Questions:
         if len(queue) >= QUEUE:
             raise OverQuota("Too many questions wait for this host.", status=503)
         question = Question(self._chance.uuid(), name, claim, args)
-        channel = self._channels[question.id] = _Channel()
+        channel = self._channels[question.id] = _Channel(agent)
         queue.append(question)
         self._wake.notify([agent])
         try:
@@ -95,10 +99,10 @@ class Questions:
         """What waits for the agent; it is asked once."""
         return self._waiting.pop(agent, [])
 
-    async def deliver(self, question: str, pieces: AsyncIterator[bytes], error: str) -> None:
-        """An agent answers. Raises NotFound if nobody waits for it any more."""
+    async def deliver(self, agent: str, question: str, pieces: AsyncIterator[bytes], error: str) -> None:
+        """An agent answers. Raises NotFound if nobody waits for it any more, or not for an answer of this agent."""
         channel = self._channels.get(question)
-        if channel is None:
+        if channel is None or channel.agent != agent:
             raise NotFound("Nobody waits for the answer.")
         channel.begun.set()
         if error:

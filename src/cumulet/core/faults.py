@@ -56,11 +56,17 @@ def steps() -> list[str]:
 def add(tx: Tx, rule: Rule) -> str:
     """Store a rule; return its id. Raises Invalid, naming the field."""
     if rule.effect not in EFFECTS:
-        raise Invalid(f"Invalid input for field/attribute effect: {rule.effect!r} is none of {', '.join(EFFECTS)}.")
+        raise Invalid(
+            f"Invalid input for field/attribute effect: {rule.effect!r} is none of {', '.join(EFFECTS)}."
+        )
     if rule.moment not in ("before", "after"):
-        raise Invalid(f"Invalid input for field/attribute moment: {rule.moment!r} is neither before nor after.")
+        raise Invalid(
+            f"Invalid input for field/attribute moment: {rule.moment!r} is neither before nor after."
+        )
     if not any(fnmatchcase(step, rule.step) for step in steps()):
-        raise Invalid(f"Invalid input for field/attribute step: {rule.step!r} matches no step. See GET /cumulet/v1/steps.")
+        raise Invalid(
+            f"Invalid input for field/attribute step: {rule.step!r} matches no step. See GET /cumulet/v1/steps."
+        )
     if rule.effect == "slow" and not 0 < (rule.seconds or 0) <= 3600:
         raise Invalid("Invalid input for field/attribute seconds: slow needs a time of up to 3600 seconds.")
     if rule.count is not None and not 0 < rule.count <= 1_000_000:
@@ -93,7 +99,9 @@ def clear(tx: Tx) -> None:
 def _announce(tx: Tx) -> None:
     """Agents learn from their next answer whether there are rules; holders that were held are looked at again."""
     tx.wakes.update({"faults", *tx.values("select id from agents")})
-    tx.run("update holders set due = :now where rule = 'choose a host' or rule = 'choose a back end'", now=tx.now)
+    tx.run(
+        "update holders set due = :now where rule = 'choose a host' or rule = 'choose a back end'", now=tx.now
+    )
     tx.wakes.add("due")
 
 
@@ -108,7 +116,9 @@ def any_rules(tx: Tx) -> bool:
 def strike(tx: Tx, agent: str, claim_id: str, step: str, moment: str) -> Strike:
     """What happens to an agent at a step of a claim. A rule with a count is used up by it, holds excepted."""
     subject = _subject(tx, agent, claim_id)
-    for rule in tx.all(f"select * from faults where moment = :moment order by created_at, id{tx.for_update}", moment=moment):
+    for rule in tx.all(
+        f"select * from faults where moment = :moment order by created_at, id{tx.for_update}", moment=moment
+    ):
         if not _hits(rule, step, subject):
             continue
         if rule["effect"] != "hold":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -118,6 +119,41 @@ def take(
         )  # fmt: skip
     tx.run("update resource_providers set generation = generation + 1 where id = :id", id=provider)
     return True
+
+
+def register_host(tx: Tx, agent: str, name: str, facts: Mapping[str, Any]) -> None:
+    """A host said what it has: its provider and inventories follow.
+
+    What is in use is never taken away by a smaller number: the inventory shows it, and the host takes
+    nothing new.
+    """
+    provider = tx.value("select id from resource_providers where agent = :agent", agent=agent)
+    if provider is None:
+        provider = tx.uuid()
+        tx.insert(
+            "resource_providers", id=provider, name=name, root_id=provider, agent=agent, created_at=tx.now,
+            updated_at=tx.now,
+        )  # fmt: skip
+    for resource, inventory in facts.get("inventories", {}).items():
+        tx.run(
+            "insert into inventories (provider_id, resource_class, total, reserved, allocation_ratio, max_unit, updated_at) "
+            "values (:provider, :class, :total, :reserved, :ratio, :total, :now) on conflict (provider_id, resource_class) "
+            "do update set total = excluded.total, reserved = excluded.reserved, max_unit = excluded.max_unit, "
+            "allocation_ratio = excluded.allocation_ratio, updated_at = excluded.updated_at",
+            provider=provider, total=int(inventory["total"]), reserved=int(inventory.get("reserved", 0)),
+            ratio=float(inventory.get("ratio", 1.0)), now=tx.now, **{"class": resource},
+        )  # fmt: skip
+    for trait in facts.get("traits", ()):
+        tx.run(
+            "insert into traits (name, created_at) values (:t, :now) on conflict do nothing",
+            t=trait,
+            now=tx.now,
+        )
+        tx.run(
+            "insert into provider_traits (provider_id, trait) values (:p, :t) on conflict do nothing",
+            p=provider,
+            t=trait,
+        )
 
 
 def free(tx: Tx, consumer: str) -> None:

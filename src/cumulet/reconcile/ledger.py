@@ -35,7 +35,8 @@ def heard(claim: Claim, report: Report, now: float) -> Claim:
         claim,
         seen=report.seen,
         acted=report.revision,
-        made=claim.made or report.seen == "present",
+        # What is there but failed may be half of it.
+        made=claim.made or (report.seen == "present" and report.error is None),
         facts={} if report.seen == "absent" else report.facts,
         error=report.error,
         failing_since=None if report.error is None else claim.failing_since or now,

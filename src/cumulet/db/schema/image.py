@@ -29,6 +29,8 @@ images = table(
     text("os_hash_value", null=True),
     #: What an inspection of the bytes found; "unsafe:…" is never booted.
     text("inspected", null=True),
+    #: Why the last upload did not become an image.
+    text("error", null=True),
     document("properties"),
     #: Where the bytes come from while they are not here: {"upload": id} or {"source": claim}.
     document("origin", null=True, default=None),

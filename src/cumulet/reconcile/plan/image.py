@@ -98,7 +98,7 @@ def give_up_what_cannot_be_filled(view: Image) -> Step | None:
         if not broken:
             return None
         assert file is not None
-        return (Unwant((file.id,)), Set({"status": "queued", "origin": None}))
+        return (Unwant((file.id,)), Set({"status": "queued", "origin": None, "error": file.error}))
     if view.source is None:
         return (Set({"desired": "gone"}),)
     if source is not None and source.error is not None:
@@ -144,6 +144,7 @@ def show_it_active(view: Image) -> Step | None:
         Set(
             {
                 "status": "active",
+                "error": None,
                 "origin": None,
                 "size": facts.get("size"),
                 "virtual_size": facts.get("virtual_size"),

@@ -1,0 +1,207 @@
+"""Simulated things: each is a small file below the agent's state directory, and nothing else.
+
+It is product code: what a user gets who starts a cloud without a hypervisor. It makes what a claim says, at
+once, and keeps it across restarts; what goes wrong is up to fault rules. It shares nothing with the control
+plane but the agents' protocol.
+
+    DIRECTORY/KIND/CLAIM          the thing, as JSON
+    DIRECTORY/console/CLAIM       a guest's console log
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from cumulet.chance import Chance
+from cumulet.drivers import qcow2
+from cumulet.drivers.base import Failed, Thing, Unknown
+from cumulet.wire.agent import Claim, Question
+
+HOST_KINDS = frozenset({"disk", "tap", "connection", "guest", "source"})
+VOLUME_KINDS = frozenset({"volume", "snapshot", "export", "source"})
+NETWORK_KINDS = frozenset({"switch", "lport", "lrouter", "nat"})
+CONSOLE_LIMIT = 1 << 16
+
+
+class SimDriver:
+    """Things of some kinds below a directory."""
+
+    def __init__(self, directory: Path, kinds: frozenset[str], chance: Chance, *, target: str = "") -> None:
+        self.directory = directory
+        self._kinds = kinds
+        self._chance = chance
+        #: Name of the back end in connection data.
+        self._target = target
+        self._changed: Callable[[str], None] = lambda _: None
+        for kind in kinds | ({"console"} if "guest" in kinds else set()):
+            (directory / kind).mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        return self._kinds
+
+    def watch(self, changed: Callable[[str], None]) -> None:
+        self._changed = changed
+
+    async def observe(self) -> Mapping[str, Thing]:
+        found: dict[str, Thing] = {}
+        for kind in self._kinds:
+            try:
+                names = os.listdir(self.directory / kind)
+            except OSError as error:
+                raise Unknown(f"{kind}s cannot be seen: {error}") from error
+            for name in names:
+                if name.startswith("."):
+                    (self.directory / kind / name).unlink(missing_ok=True)  # its writer died before it was whole
+                    continue
+                thing = await self.look(name, kind)
+                if thing is not None:
+                    found[name] = thing
+        return found
+
+    async def look(self, id: str, kind: str) -> Thing | None:
+        try:
+            raw = (self.directory / kind / id).read_bytes()
+        except FileNotFoundError:
+            if not (self.directory / kind).is_dir():
+                raise Unknown(f"the directory of the {kind}s is not there") from None
+            return None
+        except OSError as error:
+            raise Unknown(f"the {kind} cannot be seen: {error}") from error
+        try:
+            return Thing(kind, msgspec.json.decode(raw)["facts"])
+        except (msgspec.DecodeError, KeyError, TypeError):
+            return Thing(kind)  # begun, and never finished
+
+    async def ensure(self, claim: Claim) -> Thing:
+        before = await self.look(claim.id, claim.kind)
+        facts = self._facts(claim, dict(before.facts) if before else {})
+        self._write(claim.kind, claim.id, {"spec": claim.spec, "facts": facts})
+        return Thing(claim.kind, facts)
+
+    async def remove(self, claim: Claim) -> None:
+        for kind in (claim.kind, "console") if claim.kind == "guest" else (claim.kind,):
+            with contextlib.suppress(FileNotFoundError):
+                (self.directory / kind / claim.id).unlink()
+
+    async def answer(self, question: Question) -> AsyncIterator[bytes]:
+        if question.name == "console":
+            return _pieces(self._console(question))
+        if question.name == "read":
+            return self._read(question.claim)
+        raise Failed(f"a simulated host does not answer {question.name}")
+
+    # --- what the things are ---
+
+    def _facts(self, claim: Claim, before: dict[str, Any]) -> dict[str, Any]:
+        if claim.kind == "guest":
+            return self._guest(claim, before)
+        if claim.kind == "export":
+            return {
+                "driver": "sim",
+                "target": self._target,
+                "volume": claim.spec.get("volume"),
+                "host": claim.spec.get("host"),
+            }
+        if claim.kind == "connection":
+            export = next((need.facts for need in claim.needs if need.kind == "export"), {})
+            return {"path": f"/dev/sim/{claim.id}", "target": export.get("target")}
+        if claim.kind in ("volume", "snapshot"):
+            return {"size_gb": claim.spec["size_gb"]}
+        if claim.kind == "disk":
+            return {"path": str(self.directory / "disk" / claim.id)}
+        if claim.kind == "source":
+            disk = next((need for need in claim.needs if need.kind in ("disk", "volume")), None)
+            return {
+                "of": disk.id if disk else None,
+                "virtual_size": self._size_of(disk.facts if disk else {}),
+            }
+        return {"made": True}
+
+    def _size_of(self, facts: Mapping[str, Any]) -> int:
+        return int(facts.get("size_gb", 1)) << 30
+
+    def _guest(self, claim: Claim, before: dict[str, Any]) -> dict[str, Any]:
+        spec = claim.spec
+        counters = spec.get("counters", {})
+        done = before.get("counters", {})
+        running = before.get("power") == "on"
+        if spec["power"] == "off":
+            if running:
+                self._log(claim, "System halted")
+            running = False
+        elif not before or counters.get("starts", 0) > done.get("starts", 0):
+            if not running:
+                self._boot(claim, "Booting")
+            running = True
+        elif counters.get("reboots", 0) > done.get("reboots", 0):
+            self._boot(claim, "Restarting")
+            running = True
+        return {
+            "power": "on" if running else "off",
+            "counters": counters,
+            "devices": [part["part"] for part in [*spec.get("nics", ()), *spec.get("volumes", ())]],
+        }
+
+    # --- console ---
+
+    def _boot(self, claim: Claim, word: str) -> None:
+        spec = claim.spec
+        self._log(
+            claim, f"{word} {spec['name']} ({claim.holder}): {spec['vcpus']} CPUs, {spec['memory_mb']} MB"
+        )
+        for i, nic in enumerate(spec.get("nics", ())):
+            addresses = " ".join(address["address"] for address in nic.get("addresses", ()))
+            self._log(claim, f"eth{i}: {nic['mac']} {addresses}".rstrip())
+        for volume in spec.get("volumes", ()):
+            self._log(claim, f"disk {volume['volume']} attached")
+        self._log(claim, f"{spec['hostname']} login:")
+
+    def _log(self, claim: Claim, line: str) -> None:
+        path = self.directory / "console" / claim.id
+        with path.open("a") as file:
+            file.write(f"[{self._chance.now():.3f}] {line}\n")
+
+    def _console(self, question: Question) -> bytes:
+        try:
+            data = (self.directory / "console" / question.claim).read_bytes()[-CONSOLE_LIMIT:]
+        except FileNotFoundError:
+            return b""
+        length = question.args.get("length")
+        if length is None:
+            return data
+        lines = data.splitlines(keepends=True)
+        return b"".join(lines[-length:] if length else [])
+
+    # --- bytes ---
+
+    async def _read(self, id: str) -> AsyncIterator[bytes]:
+        """A simulated disk has no bytes of its own: it is read as an empty disk of its size."""
+        thing = await self.look(id, "source")
+        if thing is None:
+            raise Failed("there is no such copy here")
+        data = qcow2.empty(int(thing.facts.get("virtual_size") or 1 << 30))
+        for start in range(0, len(data), 1 << 16):
+            yield data[start : start + (1 << 16)]
+            await asyncio.sleep(0)
+
+    def _write(self, kind: str, id: str, value: Any) -> None:
+        """All of it or nothing, whenever the process is killed."""
+        draft = self.directory / kind / f".{id}"
+        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(fd, msgspec.json.encode(value))
+        finally:
+            os.close(fd)
+        os.replace(draft, self.directory / kind / id)
+
+
+async def _pieces(data: bytes) -> AsyncIterator[bytes]:
+    yield data
