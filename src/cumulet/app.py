@@ -2,21 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 
-from cumulet.api import compute, identity, root
+import httpx2
+import structlog
+
+from cumulet.agent.build import Kind, Supervisor
+from cumulet.api import agent, compute, identity, root
 from cumulet.api.asgi import Application, Area
 from cumulet.api.cloud import Cloud, Metrics
+from cumulet.api.questions import Questions
 from cumulet.chance import Chance
 from cumulet.config import Config
-from cumulet.core import token
+from cumulet.core import holding, images, servers, token, volumes
 from cumulet.core.passwords import Passwords
 from cumulet.core.policy import Policy
 from cumulet.db.engine import Database
+from cumulet.reconcile import agents, worker
+from cumulet.reconcile.plan import image as image_plan
+from cumulet.reconcile.plan import network as network_plan
+from cumulet.reconcile.plan import server as server_plan
+from cumulet.reconcile.plan import volume as volume_plan
+from cumulet.values import Limits
+from cumulet.wire.asgi import InProcess
+
+log = structlog.get_logger()
 
 #: Every API of the cloud; the first serves what no other prefix does.
-AREAS: tuple[Area, ...] = (root.AREA, identity.AREA, compute.AREA)
+AREAS: tuple[Area, ...] = (root.AREA, identity.AREA, compute.AREA, agent.AREA)
+
+_VOLUME = worker.Kind(volume_plan.RULES, volumes.view, volumes.apply)
+_NETWORK = worker.Kind(network_plan.RULES, holding.view, holding.apply)
+#: How each kind of holder is reconciled.
+KINDS = {
+    "server": worker.Kind(server_plan.RULES, servers.view, servers.apply),
+    "volume": _VOLUME,
+    "snapshot": _VOLUME,
+    "image": worker.Kind(image_plan.RULES, images.view, images.apply),
+    "network": _NETWORK,
+    "port": _NETWORK,
+    "router": _NETWORK,
+    "floatingip": _NETWORK,
+}
 
 
 def policy(areas: Sequence[Area] = AREAS, overrides: dict[str, str] | None = None) -> Policy:
@@ -28,7 +59,22 @@ def policy(areas: Sequence[Area] = AREAS, overrides: dict[str, str] | None = Non
     return Policy({**checks, **(overrides or {})})
 
 
-def application(db: Database, config: Config, chance: Chance, **parts: Any) -> Application:
+def reconciler(db: Database, config: Config) -> worker.Reconciler:
+    """The reconciler, joined to the database so that transactions settle what they touch."""
+    limits = Limits(
+        patience=config.reconcile.patience,
+        build_attempts=config.reconcile.build_attempts,
+        build_time=config.reconcile.build_time,
+        offload_after=config.reconcile.offload_after,
+    )
+    made = worker.Reconciler(KINDS, limits)
+    db.settle = made.settle
+    return made
+
+
+def application(
+    db: Database, config: Config, chance: Chance, *, metrics: Metrics | None = None
+) -> Application:
     """The ASGI application over an open, prepared and seeded database."""
     cloud = Cloud(
         db=db,
@@ -42,8 +88,60 @@ def application(db: Database, config: Config, chance: Chance, **parts: Any) -> A
             failures=config.auth.throttle_failures,
             wait=config.auth.throttle_seconds,
         ),
-        metrics=parts.get("metrics", Metrics()),
+        metrics=metrics or Metrics(),
+        questions=Questions(db.wake, chance),
         log_requests=config.log.requests,
         behind_proxy=config.server.behind_proxy,
     )
     return Application(cloud, AREAS)
+
+
+def local_agents(config: Config) -> list[tuple[Kind, str]]:
+    """The agents that run inside the process: (kind, name)."""
+    found: list[tuple[Kind, str]] = []
+    if "agent" not in config.roles:
+        return found
+    found += [("image", "store"), ("network", "network")]
+    if config.volumes.backend != "none":
+        found.append(("volume", config.volumes.backend))
+    if config.hosts.hypervisor == "sim":
+        found += [("host", f"h{i + 1}") for i in range(config.hosts.count)]
+    elif config.hosts.hypervisor == "qemu":
+        found.append(("host", os.uname().nodename))
+    return found
+
+
+@contextlib.asynccontextmanager
+async def running(
+    db: Database, app: Application, config: Config, chance: Chance, directory: Path
+) -> AsyncIterator[dict[str, Supervisor]]:
+    """Workers and local agents, while the block runs; yields the agents by name."""
+    supervisors: dict[str, Supervisor] = {}
+    tasks: list[asyncio.Task[None]] = []
+    made = reconciler(db, config)
+    if "reconcile" in config.roles:
+        works = worker.Worker(db, made)
+        tasks.append(asyncio.create_task(works.run()))
+        tasks.append(asyncio.create_task(works.judge(min(config.reconcile.patience / 4, 5.0))))
+    async with httpx2.AsyncClient(transport=InProcess(app), base_url="http://cumulet") as http:
+        for kind, name in local_agents(config):
+            secret = chance.token()
+            id = await db.write(agents.register, kind, name, secret)
+            supervisors[name] = Supervisor(
+                kind, name, directory / "agents" / f"{kind}-{name}", http, id, secret, config, chance
+            )
+            tasks.append(asyncio.create_task(supervisors[name].run()))
+        for task in tasks:
+            task.add_done_callback(_tell)
+        try:
+            yield supervisors
+        finally:
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                await asyncio.wait(tasks)
+
+
+def _tell(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and task.exception() is not None:
+        log.error("a part of the process ended", exc_info=task.exception())

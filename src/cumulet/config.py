@@ -95,6 +95,9 @@ class Reconcile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     poll: Annotated[Positive, _doc("How long an agent's question for news stays open.")] = 25.0
     build_attempts: Annotated[int, Meta(ge=1, description="Hosts tried before a build gives up.")] = 3
     build_time: Annotated[Positive, _doc("A build that takes longer gives up.")] = 600.0
+    offload_after: Annotated[
+        float, _doc("Time from shelved to offloaded; 0 for at once, negative for never by itself.")
+    ] = 0.0
     sweep: Annotated[Positive, _doc("Time between two sweeps.")] = 60.0
     sweep_floor: Annotated[Positive, _doc("Nothing younger is called an orphan.")] = 30.0
     history_days: Annotated[

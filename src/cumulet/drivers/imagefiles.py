@@ -126,7 +126,12 @@ class ImageFiles:
             return {"inspected": "qcow2", "virtual_size": qcow2.inspect(head)}
         except ValueError:
             pass
-        for magic, name in ((b"KDMV", "vmdk"), (b"# Disk", "vmdk"), (b"vhdxfile", "vhdx"), (b"conectix", "vhd")):
+        for magic, name in (
+            (b"KDMV", "vmdk"),
+            (b"# Disk", "vmdk"),
+            (b"vhdxfile", "vhdx"),
+            (b"conectix", "vhd"),
+        ):
             if head.startswith(magic):
                 return {"inspected": name, "virtual_size": None}
         return {"inspected": "raw", "virtual_size": size}
@@ -161,7 +166,7 @@ async def _blocks(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 async def _file(path: Path, offset: int, length: int | None) -> AsyncIterator[bytes]:
-    with path.open("rb") as file:  # noqa: ASYNC230 - each read is short
+    with path.open("rb") as file:
         file.seek(offset)
         left = length if length is not None else 1 << 62
         while left > 0:

@@ -59,7 +59,9 @@ class SimDriver:
                 raise Unknown(f"{kind}s cannot be seen: {error}") from error
             for name in names:
                 if name.startswith("."):
-                    (self.directory / kind / name).unlink(missing_ok=True)  # its writer died before it was whole
+                    (self.directory / kind / name).unlink(
+                        missing_ok=True
+                    )  # its writer died before it was whole
                     continue
                 thing = await self.look(name, kind)
                 if thing is not None:

@@ -1,0 +1,114 @@
+"""Builds an agent over a state directory, with the drivers that the settings ask for, and keeps it running."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import httpx2
+import structlog
+
+from cumulet.agent.client import Client
+from cumulet.agent.loop import Agent, Crashed
+from cumulet.agent.store import Store
+from cumulet.chance import Chance
+from cumulet.config import Config
+from cumulet.drivers import sim
+from cumulet.drivers.base import Driver
+from cumulet.drivers.imagefiles import ImageFiles
+
+log = structlog.get_logger()
+
+Kind = Literal["host", "volume", "network", "image"]
+#: Pause before a crashed agent is started again, in seconds.
+RESTART_PAUSE = 0.05
+
+
+def inventories(config: Config) -> dict[str, Any]:
+    """What a simulated host says that it has."""
+    hosts = config.hosts
+    return {
+        "VCPU": {"total": hosts.vcpus, "reserved": 0, "ratio": hosts.cpu_ratio},
+        "MEMORY_MB": {"total": hosts.ram_mb, "reserved": hosts.reserved_ram_mb, "ratio": hosts.ram_ratio},
+        "DISK_GB": {"total": hosts.disk_gb, "reserved": 0, "ratio": hosts.disk_ratio},
+    }
+
+
+def facts(kind: Kind, config: Config) -> dict[str, Any]:
+    """What an agent says of itself in its hello."""
+    if kind == "host":
+        return {"hypervisor": config.hosts.hypervisor, "inventories": inventories(config)}
+    if kind == "volume":
+        return {
+            "backend": config.volumes.backend,
+            "capacity_gb": config.volumes.capacity_gb,
+            # A simulated host connects an export before its guest uses it, and loses it when it is removed.
+            "connects": config.volumes.backend == "sim",
+            "fences": config.volumes.backend == "sim",
+        }
+    return {}
+
+
+def drivers(
+    kind: Kind, name: str, directory: Path, client: Client, config: Config, chance: Chance
+) -> list[Driver]:
+    """The drivers of an agent."""
+    if kind == "host":
+        return [sim.SimDriver(directory, sim.HOST_KINDS, chance)]
+    if kind == "volume":
+        return [sim.SimDriver(directory, sim.VOLUME_KINDS, chance, target=name)]
+    if kind == "network":
+        return [sim.SimDriver(directory, sim.NETWORK_KINDS, chance)]
+    return [ImageFiles(directory, client.bytes_of)]
+
+
+class Supervisor:
+    """Runs one agent, and runs it anew from its state directory when a fault rule crashed it."""
+
+    def __init__(
+        self,
+        kind: Kind,
+        name: str,
+        directory: Path,
+        http: httpx2.AsyncClient,
+        agent_id: str,
+        token: str,
+        config: Config,
+        chance: Chance,
+        *,
+        crash: Callable[[], None] | None = None,
+    ) -> None:
+        self.kind = kind
+        self.name = name
+        self.directory = directory
+        self.client = Client(http, agent_id, token)
+        self.config = config
+        self.chance = chance
+        self.crash = crash
+        self.agent: Agent | None = None
+
+    async def run(self) -> None:
+        """Serve until cancelled. Raises Rejected if the control plane does not know the agent."""
+        while True:
+            store = Store(self.directory, self.chance)
+            try:
+                self.agent = Agent(
+                    self.client,
+                    store,
+                    drivers(self.kind, self.name, self.directory, self.client, self.config, self.chance),
+                    kind=self.kind,
+                    name=self.name,
+                    facts=facts(self.kind, self.config),
+                    chance=self.chance,
+                    audit_every=self.config.reconcile.sweep,
+                    crash=self.crash,
+                )
+                await self.agent.run()
+            except Crashed:
+                log.warning("agent crashed by a fault rule", agent=self.name)
+                await asyncio.sleep(RESTART_PAUSE)
+            finally:
+                self.agent = None
+                store.close()

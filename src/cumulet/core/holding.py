@@ -1,0 +1,142 @@
+"""Networks, ports, routers and floating IPs as holders: their claims at the network's agent.
+
+Their specs follow from the rows. Removing one never waits: what the agent still has of it is left to the
+agent, so the row goes in the request's own transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cumulet.db.engine import Row, Tx
+from cumulet.reconcile import agents, holders, ledger
+from cumulet.reconcile.plan import base
+from cumulet.reconcile.plan import network as plan
+from cumulet.values import Limits
+
+#: Holder kind → (table, claim kind, the status that it shows once its claim is as wanted).
+KINDS: Mapping[str, tuple[str, str]] = {
+    "network": ("networks", "switch"),
+    "port": ("ports", "lport"),
+    "router": ("routers", "lrouter"),
+    "floatingip": ("floatingips", "nat"),
+}
+
+create = holders.create
+touch = holders.touch
+
+
+def remove(tx: Tx, id: str) -> None:
+    """The row of the kind is gone: leave the claims to their agent, and remove the holder."""
+    for claim in reversed(ledger.of_holder(tx, id)):
+        ledger.leave(tx, claim, "removed by its user")
+    holders.remove(tx, id)
+
+
+def view(tx: Tx, id: str, limits: Limits) -> plan.Thing | None:
+    """The network, port, router or floating IP as its plan sees it; None if there is none."""
+    kind = tx.value("select kind from holders where id = :id", id=id)
+    table, claim_kind = KINDS[kind]
+    row = tx.one(f"select * from {table} where id = :id", id=id)
+    if row is None:
+        return None
+    claims = ledger.of_holder(tx, id)
+    spec, needs = _SPECS[kind](tx, row)
+    agent = agents.of_kind(tx, "network") if not claims else None
+    status = _arrived(kind, row)
+    return plan.Thing(
+        id=id,
+        kind=claim_kind,
+        status=row.get("status", status),
+        arrived=status,
+        now=tx.now,
+        patience=limits.patience,
+        agent=agent,
+        claims=claims,
+        spec=spec,
+        needs=tuple(need for need in needs if need),
+        agents=agents.views(tx, {claim.agent for claim in claims}),
+    )
+
+
+def _arrived(kind: str, row: Row) -> str:
+    if kind == "port":
+        return (
+            "ACTIVE"
+            if row["admin_state_up"] and (row["binding_host"] or row["device_owner"].startswith("network:"))
+            else "DOWN"
+        )
+    if kind == "floatingip":
+        return "ACTIVE" if row["port_id"] else "DOWN"
+    return "ACTIVE"
+
+
+def _network(tx: Tx, row: Row) -> tuple[dict[str, Any], list[str | None]]:
+    return {"name": row["name"], "mtu": row["mtu"], "up": row["admin_state_up"]}, []
+
+
+def _port(tx: Tx, row: Row) -> tuple[dict[str, Any], list[str | None]]:
+    addresses = tx.values(
+        "select address from fixed_ips where port_id = :id order by position, address", id=row["id"]
+    )
+    groups = tx.values(
+        "select security_group_id from port_security_groups where port_id = :id order by security_group_id",
+        id=row["id"],
+    )
+    spec = {
+        "network": row["network_id"],
+        "mac": row["mac_address"],
+        "addresses": addresses,
+        "host": row["binding_host"],
+        "groups": groups,
+        "up": row["admin_state_up"],
+        "port_security": row["port_security_enabled"],
+        "pairs": row["allowed_address_pairs"],
+    }
+    return spec, [_claim_of(tx, row["network_id"])]
+
+
+def _router(tx: Tx, row: Row) -> tuple[dict[str, Any], list[str | None]]:
+    ports = tx.values(
+        "select port_id from router_interfaces where router_id = :id order by port_id", id=row["id"]
+    )
+    spec = {
+        "name": row["name"],
+        "up": row["admin_state_up"],
+        "ports": ports,
+        "gateway": row["gateway_port_id"],
+        "snat": row["enable_snat"],
+        "routes": row["routes"],
+    }
+    return spec, []
+
+
+def _floatingip(tx: Tx, row: Row) -> tuple[dict[str, Any], list[str | None]]:
+    spec = {
+        "address": row["floating_ip_address"],
+        "port": row["port_id"],
+        "fixed_address": row["fixed_ip_address"],
+        "router": row["router_id"],
+    }
+    return spec, []
+
+
+_SPECS = {"network": _network, "port": _port, "router": _router, "floatingip": _floatingip}
+
+
+def _claim_of(tx: Tx, holder: str) -> str | None:
+    found = tx.value("select id from claims where holder = :holder and wanted limit 1", holder=holder)
+    return str(found) if found is not None else None
+
+
+def apply(tx: Tx, view: plan.Thing, change: base.Change) -> None:
+    """Write one change of such a plan."""
+    if not isinstance(change, base.Set):
+        raise TypeError(f"{view.kind} has no {type(change).__name__}")
+    table = next(table for table, kind in KINDS.values() if kind == view.kind)
+    if table != "networks":
+        tx.update(table, view.id, **change.values)
+    if view.kind == "lport":
+        # Servers wait for the port's claim; the ledger tells their agents, and nobody else needs to know.
+        return
