@@ -39,6 +39,14 @@ networks = table(
     integer("segmentation_id", null=True),
     document("zone_hints", "[]"),
     *standard(),
+    #: No two networks on one segment.
+    sa.Index(
+        "uq_networks_segment",
+        "network_type",
+        sa.text("coalesce(physical_network, '')"),
+        sa.text("coalesce(segmentation_id, 0)"),
+        unique=True,
+    ),
 )
 
 subnets = table(
@@ -58,6 +66,8 @@ subnets = table(
     document("host_routes", "[]"),
     document("service_types", "[]"),
     flag("dns_publish_fixed_ip"),
+    #: Rank of the address that was chosen last; the next one is looked for behind it.
+    text("cursor", ""),
     *standard(),
 )
 
@@ -115,7 +125,10 @@ fixed_ips = table(
     ref("subnet_id", "subnets.id", primary=True),
     sa.Column("address", sa.Text, primary_key=True),
     ref("port_id", "ports.id", on_delete="CASCADE"),
+    #: The address as hexadecimal digits of fixed width: it sorts as the number does, which its text does not.
+    text("rank"),
     integer("position", 0),
+    sa.Index("ix_fixed_ips_subnet_id_rank", "subnet_id", "rank"),
 )
 
 #: An address of a guest that may still run on a host that nobody reaches; not chosen again until its claim is closed.
@@ -199,6 +212,20 @@ floatingips = table(
     text("dns_domain", ""),
     *standard(),
     sa.UniqueConstraint("floating_network_id", "floating_ip_address"),
+)
+
+#: Shares: who else may use a network (and later other things), and how. A share with everybody ("*") is also a
+#: flag of the network, which lists ask for.
+rbac_policies = table(
+    "rbac_policies",
+    key(),
+    text("project_id", index=True),
+    text("object_type"),
+    text("object_id"),
+    text("action"),
+    text("target_project"),
+    sa.UniqueConstraint("object_id", "action", "target_project"),
+    sa.Index("ix_rbac_policies_target_project", "target_project", "object_type", "action"),
 )
 
 #: Tags of everything in this area; ``resource`` is the collection's name.
