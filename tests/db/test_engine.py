@@ -46,6 +46,18 @@ async def test_indexes_and_references_are_told_apart(db: Database) -> None:
         await db.write(lambda tx: tx.insert("server_tags", server_id="none", tag="x"))
 
 
+async def test_a_refused_row_can_be_named_within_the_transaction(db: Database) -> None:
+    def rename(tx: Tx) -> None:
+        add(tx, "1", "one")
+        try:
+            add(tx, "1", "two")
+        except Duplicate as error:
+            raise KeyError("the number is taken") from error
+
+    with pytest.raises(KeyError):
+        await db.write(rename)
+
+
 async def test_lists_as_parameters(db: Database) -> None:
     for i in range(4):
         await db.write(add, str(i), f"n{i}")

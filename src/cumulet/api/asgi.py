@@ -58,6 +58,8 @@ class Route(msgspec.Struct, frozen=True):
     action: str = ""
     #: True where the handler reads the body itself, in pieces.
     streams: bool = False
+    #: True where the rule asks about the thing in question, so that the core function asks it.
+    late: bool = False
 
 
 class Area(msgspec.Struct, frozen=True):
@@ -214,7 +216,7 @@ class Application:
         route, names = await self._line(lines, request)
         request.route = route
         request.params = dict(zip(names, values, strict=True))
-        if route.rule:
+        if route.rule and not route.late:
             await self._check(area, route, request)
         if not route.streams and request.method in ("POST", "PUT", "PATCH"):
             await request.body(BODY_LIMIT)

@@ -94,6 +94,11 @@ class Listing(msgspec.Struct, frozen=True):
     marker: str | None = None
     reverse: bool = False
 
+    @property
+    def most(self) -> int:
+        """Rows of the page, at most."""
+        return min(self.limit or MAX_ROWS, MAX_ROWS)
+
 
 #: Columns that nearly every resource has; "n" is its table.
 STANDARD: Mapping[str, Column] = {
@@ -123,7 +128,7 @@ def page(tx: Tx, noun: Noun, where: Where, listing: Listing) -> list[Row]:
         sort.append(("n.id", "asc"))
     if listing.reverse:
         sort = [(expression, "desc" if direction == "asc" else "asc") for expression, direction in sort]
-    query = Query(min(listing.limit or MAX_ROWS, MAX_ROWS), listing.marker, tuple(sort))
+    query = Query(listing.most, listing.marker, tuple(sort))
     try:
         rows = page_of(tx, noun.source, where, query, {}, columns=noun.select, key="n.id")
     except MarkerNotFound as error:

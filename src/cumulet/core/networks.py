@@ -322,6 +322,8 @@ def update(tx: Tx, rights: Rights, id: str, item: Item) -> Row:
         _may_close(tx, row)
     if changes.get("is_default"):
         _only_default(tx, id)
+    if changes.get("mtu") == 0:
+        changes["mtu"] = MTU[row["network_type"]]
     if "mtu" in changes:
         _check_mtu(tx, id, changes["mtu"])
     if not changes:

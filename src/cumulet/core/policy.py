@@ -6,8 +6,8 @@ A rule is a name ("os_compute_api:servers:create") and a check. Each route names
 upstream default; an operator's file can replace checks by name. ``Policy.allows(rule, caller, target)``
 decides. The language: ``and or not ( )``, ``@`` (always), ``!`` and the empty check (never and always, as
 upstream reads them), ``role:NAME``, ``rule:NAME``, ``is_admin:True``, ``system_scope:all`` and
-``attribute:value`` with ``%(name)s`` taken from the target. On the left of the colon stands an attribute of
-the caller, or a literal: ``'text'`` or ``None``.
+``attribute:value`` with ``%(name)s`` taken from the target: on the left of the colon stands an attribute of
+the caller, or a literal, ``'text'`` or ``None``. ``field:resource:name=value`` looks at the target alone.
 """
 
 from __future__ import annotations
@@ -133,7 +133,18 @@ def _leaf(word: str, policy: Policy) -> Check:
         return lambda caller, target: caller.is_admin is wanted
     if kind == "system_scope":
         return lambda caller, target: caller.system and match == "all"
+    if kind == "field":
+        return _field(match)
     return lambda caller, target: _equal(_attribute(caller, kind), match, target)
+
+
+def _field(match: str) -> Check:
+    """Network's check of the thing itself: ``field:networks:shared=True``, ``field:port:device_owner=~^net``."""
+    name, _, wanted = match.partition(":")[2].partition("=")
+    if wanted.startswith("~"):
+        pattern = re.compile(wanted[1:])
+        return lambda caller, target: pattern.match(str(target.get(name, ""))) is not None
+    return lambda caller, target: name in target and str(target[name]) == wanted
 
 
 #: Names of upstream's credentials that differ from ours.

@@ -29,18 +29,13 @@ from cumulet.core.rights import Rights
 from cumulet.db.engine import Row, Tx, chunks
 from cumulet.db.query import Where
 from cumulet.errors import Conflict, Invalid
+from cumulet.values import IP_PROTOCOLS
 
 DEFAULT_DESCRIPTION = "Default security group"
 
-#: Names that a rule's protocol may have, and their numbers: IANA's, as far as Neutron knows them.
-PROTOCOLS: Mapping[str, int] = {
-    "ah": 51, "dccp": 33, "egp": 8, "esp": 50, "gre": 47, "icmp": 1, "igmp": 2, "ipip": 4, "ospf": 89, "pgm": 113,
-    "rsvp": 46, "sctp": 132, "tcp": 6, "udp": 17, "udplite": 136, "vrrp": 112, "ipv6-encap": 41, "ipv6-frag": 44,
-    "ipv6-icmp": 58, "icmpv6": 58, "ipv6-nonxt": 59, "ipv6-opts": 60, "ipv6-route": 43, "hopopt": 0,
-}  # fmt: skip
 #: Protocols with ports.
 _WITH_PORTS = ("tcp", "udp", "dccp", "sctp", "udplite")
-_WITH_PORTS_NUMBERS = frozenset(PROTOCOLS[name] for name in _WITH_PORTS)
+_WITH_PORTS_NUMBERS = frozenset(IP_PROTOCOLS[name] for name in _WITH_PORTS)
 _ICMP = frozenset({1, 58})
 _IPV6_ONLY = frozenset({41, 43, 44, 58, 59, 60})
 
@@ -400,7 +395,7 @@ def delete_rule(tx: Tx, rights: Rights, id: str) -> None:
 def _number(protocol: str | None) -> int | None:
     if protocol is None:
         return None
-    return PROTOCOLS[protocol] if protocol in PROTOCOLS else int(protocol)
+    return IP_PROTOCOLS[protocol] if protocol in IP_PROTOCOLS else int(protocol)
 
 
 def _checked(item: Item) -> dict[str, Any]:

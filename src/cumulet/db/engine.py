@@ -413,7 +413,13 @@ class PostgresDatabase(Database):
             cursor = connection.cursor()
 
             def execute(sql: str, params: Mapping[str, Any]) -> Cursor:
-                return cursor.execute(_percent(sql), params)  # type: ignore[no-any-return]
+                # Told apart here already, so that the transaction itself can say what was refused.
+                try:
+                    return cursor.execute(_percent(sql), params)  # type: ignore[no-any-return]
+                except self._psycopg.errors.UniqueViolation as error:
+                    raise Duplicate(str(error)) from error
+                except self._psycopg.errors.ForeignKeyViolation as error:
+                    raise StillHeld(str(error)) from error
 
             if not keep:
                 cursor.execute("set transaction isolation level repeatable read read only")

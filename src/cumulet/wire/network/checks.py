@@ -114,6 +114,13 @@ def plain_cidr(value: Any) -> Any:
     return value if interface.version == 4 else f"{interface.ip}/{interface.network.prefixlen}"
 
 
+def plain_prefixes(value: Any) -> Any:
+    """Prefixes in normal form; what is none is left as it is, for the check to refuse."""
+    if not isinstance(value, list):
+        return value
+    return [plain_cidr(item) if cidr(item) is None else item for item in value]
+
+
 def plain_pools(value: Any) -> Any:
     """Allocation pools with addresses in normal form."""
     if value is None:
