@@ -1,7 +1,7 @@
 """A whole cloud in the test's process, over an empty database: real tokens, no sockets.
 
-    async with test_cloud(db) as cloud:
-        response = await cloud.get("/compute/v2.1/flavors", as_="demo", version="compute 2.96")
+async with test_cloud(db) as cloud:
+    response = await cloud.get("/compute/v2.1/flavors", as_="demo", version="compute 2.96")
 """
 
 from __future__ import annotations
@@ -89,7 +89,14 @@ class TestCloud:
         return await self.client.post("/identity/v3/auth/tokens?nocatalog", json={"auth": auth})
 
     async def request(
-        self, method: str, path: str, *, as_: str | None = "demo", version: str = "", token: str = "", **more: Any
+        self,
+        method: str,
+        path: str,
+        *,
+        as_: str | None = "demo",
+        version: str = "",
+        token: str = "",
+        **more: Any,
     ) -> httpx2.Response:
         """One request: ``as_`` is one of SCOPES or None for nobody, ``version`` like "compute 2.96"."""
         headers = dict(more.pop("headers", None) or {})

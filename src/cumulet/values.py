@@ -35,6 +35,14 @@ CLAIM_KINDS: Mapping[str, int] = {
 KEEPS_DATA = frozenset({"file", "volume", "snapshot", "disk"})
 
 
+#: Names of IP protocols and their numbers: IANA's, as far as Network's rules may name them.
+IP_PROTOCOLS: Mapping[str, int] = {
+    "ah": 51, "dccp": 33, "egp": 8, "esp": 50, "gre": 47, "icmp": 1, "igmp": 2, "ipip": 4, "ospf": 89, "pgm": 113,
+    "rsvp": 46, "sctp": 132, "tcp": 6, "udp": 17, "udplite": 136, "vrrp": 112, "ipv6-encap": 41, "ipv6-frag": 44,
+    "ipv6-icmp": 58, "icmpv6": 58, "ipv6-nonxt": 59, "ipv6-opts": 60, "ipv6-route": 43, "hopopt": 0,
+}  # fmt: skip
+
+
 class Caller(msgspec.Struct, frozen=True):
     """Who asks: the content of a verified token."""
 
@@ -139,10 +147,3 @@ class Limits(msgspec.Struct, frozen=True):
     build_attempts: int = 3
     build_time: float = 600.0
     offload_after: float = 0.0
-
-#: Names of IP protocols and their numbers: IANA's, as far as Network's rules may name them.
-IP_PROTOCOLS: Mapping[str, int] = {
-    "ah": 51, "dccp": 33, "egp": 8, "esp": 50, "gre": 47, "icmp": 1, "igmp": 2, "ipip": 4, "ospf": 89, "pgm": 113,
-    "rsvp": 46, "sctp": 132, "tcp": 6, "udp": 17, "udplite": 136, "vrrp": 112, "ipv6-encap": 41, "ipv6-frag": 44,
-    "ipv6-icmp": 58, "icmpv6": 58, "ipv6-nonxt": 59, "ipv6-opts": 60, "ipv6-route": 43, "hopopt": 0,
-}  # fmt: skip

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.cloud import TestCloud, test_cloud
 
 from cumulet.db.engine import Database
-from tests.cloud import TestCloud, test_cloud
 
 pytestmark = pytest.mark.anyio
 NETWORKS = "/network/v2.0/networks"
@@ -45,7 +45,11 @@ async def test_segments_are_for_administrators(db: Database) -> None:
         made = await make(cloud, "admin", name="a")
         assert made["provider:network_type"] == "geneve"
         assert made["provider:segmentation_id"] > 0
-        body = {"provider:network_type": "vlan", "provider:physical_network": "p", "provider:segmentation_id": 7}
+        body = {
+            "provider:network_type": "vlan",
+            "provider:physical_network": "p",
+            "provider:segmentation_id": 7,
+        }
         refused = await cloud.post(NETWORKS, json={"network": body})
         assert refused.status_code == 403
         assert refused.json()["NeutronError"]["type"] == "PolicyNotAuthorized"
@@ -87,7 +91,9 @@ async def test_a_change_counts_the_revision_and_can_be_conditional(db: Database)
     async with test_cloud(db) as cloud:
         made = await make(cloud)
         path = f"{NETWORKS}/{made['id']}"
-        changed = (await cloud.put(path, json={"network": {"name": "x", "admin_state_up": "false"}})).json()["network"]
+        changed = (await cloud.put(path, json={"network": {"name": "x", "admin_state_up": "false"}})).json()[
+            "network"
+        ]
         assert (changed["name"], changed["admin_state_up"], changed["revision_number"]) == ("x", False, 2)
         stale = {"If-Match": "revision_number=1"}
         refused = await cloud.put(path, headers=stale, json={"network": {"name": "y"}})
@@ -104,7 +110,11 @@ async def test_a_change_counts_the_revision_and_can_be_conditional(db: Database)
         ({"net": {}}, "HTTPBadRequest", "Unable to find 'network' in request body"),
         ({"network": {"nme": "x"}}, "HTTPBadRequest", "Unrecognized attribute(s) 'nme'"),
         ({"network": {"id": "x"}}, "HTTPBadRequest", "Attribute 'id' not allowed in POST"),
-        ({"network": {"name": 7}}, "HTTPBadRequest", "Invalid input for name. Reason: '7' is not a valid string."),
+        (
+            {"network": {"name": 7}},
+            "HTTPBadRequest",
+            "Invalid input for name. Reason: '7' is not a valid string.",
+        ),
         ({"network": {"name": "x" * 256}}, "HTTPBadRequest", "exceeds maximum length of 255"),
         ({"network": {"name": "a\x00b"}}, "HTTPBadRequest", "Invalid input for name."),
         ({"network": {"admin_state_up": "maybe"}}, "InvalidInput", "'maybe' cannot be converted to boolean"),
@@ -178,7 +188,14 @@ async def test_filters_fields_and_what_is_neither(db: Database) -> None:
         assert await names(cloud, "?status=DOWN") == []
         fields = (await cloud.get(f"{NETWORKS}/{a['id']}?fields=id&fields=name&fields=mtu")).json()["network"]
         assert fields == {"id": a["id"], "name": "a", "mtu": 1442}
-        for query in ("colour=red", "sort_key=name", "sort_key=colour&sort_dir=asc", "limit=-1", "mtu=x", "name=%00"):
+        for query in (
+            "colour=red",
+            "sort_key=name",
+            "sort_key=colour&sort_dir=asc",
+            "limit=-1",
+            "mtu=x",
+            "name=%00",
+        ):
             assert (await cloud.get(f"{NETWORKS}?{query}")).status_code == 400, query
         assert (await cloud.get(f"{NETWORKS}?marker=none&limit=1")).status_code == 404
         assert await names(cloud, "?mtu=99999999999999999999999") == []
@@ -189,7 +206,9 @@ async def test_deleting_takes_subnets_along_but_not_ports(db: Database) -> None:
         made = await make(cloud)
         body = {"network_id": made["id"], "ip_version": 4, "cidr": "10.1.0.0/24"}
         subnet = (await cloud.post("/network/v2.0/subnets", json={"subnet": body})).json()["subnet"]
-        port = (await cloud.post("/network/v2.0/ports", json={"port": {"network_id": made["id"]}})).json()["port"]
+        port = (await cloud.post("/network/v2.0/ports", json={"port": {"network_id": made["id"]}})).json()[
+            "port"
+        ]
         refused = await cloud.delete(f"{NETWORKS}/{made['id']}")
         assert (refused.status_code, refused.json()["NeutronError"]["type"]) == (409, "NetworkInUse")
         assert "There are one or more ports still in use on the network" in refused.text
@@ -200,7 +219,15 @@ async def test_deleting_takes_subnets_along_but_not_ports(db: Database) -> None:
         left = await db.read(
             lambda tx: {
                 table: tx.value(f"select count(*) from {table}")
-                for table in ("networks", "subnets", "allocation_pools", "ports", "fixed_ips", "holders", "network_tags")
+                for table in (
+                    "networks",
+                    "subnets",
+                    "allocation_pools",
+                    "ports",
+                    "fixed_ips",
+                    "holders",
+                    "network_tags",
+                )
             }
         )
         assert set(left.values()) == {0}

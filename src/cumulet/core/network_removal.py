@@ -6,9 +6,9 @@ has of it is left to it as a debt, in the same transaction.
 
 from __future__ import annotations
 
+from cumulet.core import holding
 from cumulet.core.network_resources import drop_tags
 from cumulet.db.engine import Tx
-from cumulet.reconcile import holders, ledger
 
 #: Owners of ports that belong to their network and go with it.
 OF_THE_NETWORK = ("network:dhcp", "network:distributed")
@@ -18,9 +18,7 @@ def held(tx: Tx, table: str, id: str) -> None:
     """The row and its holder; its claims are left to their agents. Raises StillHeld."""
     drop_tags(tx, table, id)
     tx.delete(table, id)
-    for claim in ledger.of_holder(tx, id):
-        ledger.leave(tx, claim, f"it was removed from {table}")
-    holders.remove(tx, id)
+    holding.remove(tx, id)
 
 
 def port(tx: Tx, id: str) -> None:
@@ -45,7 +43,7 @@ def release_floating_ips(tx: Tx, port_id: str, address: str | None = None) -> No
             now=tx.now,
             id=id,
         )
-        holders.touch(tx, id)
+        holding.touch(tx, id)
 
 
 def floating_ip(tx: Tx, id: str) -> None:

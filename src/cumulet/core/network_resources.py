@@ -158,7 +158,11 @@ def _filter(noun: Noun, where: Where, name: str, values: Sequence[str]) -> None:
             wanted.append(_number(value))
         else:
             wanted.append(column.normal(value) if column.normal else value)
-    where.among(column.sql, [value for value in wanted if value is not None])
+    wanted = [value for value in wanted if value is not None]
+    if wanted:
+        where.among(column.sql, wanted)
+    else:
+        where.add("1 = 0")
 
 
 _TRUE = frozenset({"1", "t", "true", "on", "y", "yes"})

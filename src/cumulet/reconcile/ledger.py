@@ -62,7 +62,7 @@ def awaits(claim: Claim, need: Claim) -> bool:
 
 # --- reading ---
 
-_COLUMNS = "id, kind, holder, agent, wanted, revision, seen, acted, made, spec, facts, error, failing_since, part, left"
+_COLUMNS = "id, kind, holder, agent, wanted, revision, seen, acted, made, spec, facts, error, failing_since, part, is_left"
 _QUALIFIED = ", ".join(f"c.{name.strip()}" for name in _COLUMNS.split(","))
 
 
@@ -71,7 +71,7 @@ def _claim(row: Row, needs: tuple[str, ...]) -> Claim:
         id=row["id"], kind=row["kind"], holder=row["holder"], agent=row["agent"], wanted=row["wanted"],
         revision=row["revision"], seen=row["seen"], acted=row["acted"], made=row["made"], spec=row["spec"],
         facts=row["facts"], error=row["error"], failing_since=row["failing_since"], needs=needs,
-        part=row["part"], left=row["left"],
+        part=row["part"], left=row["is_left"],
     )  # fmt: skip
 
 
@@ -244,7 +244,7 @@ def drop_need(tx: Tx, claim: str, needs: str) -> None:
 def leave(tx: Tx, claim: Claim, reason: str) -> None:
     """Stop waiting for the claim: it becomes a debt of its agent, and its holder may go."""
     unwant(tx, [claim])
-    tx.update("claims", claim.id, holder=None, left=True, left_reason=reason, updated_at=tx.now)
+    tx.update("claims", claim.id, holder=None, is_left=True, left_reason=reason, updated_at=tx.now)
 
 
 def hand_over(tx: Tx, claim: str, holder: str) -> None:

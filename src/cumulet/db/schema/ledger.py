@@ -79,7 +79,7 @@ claims = table(
     document("facts"),
     text("error", null=True),
     moment("failing_since", null=True),
-    flag("left"),
+    flag("is_left"),
     text("left_reason", null=True),
     moment("created_at"),
     moment("updated_at"),
