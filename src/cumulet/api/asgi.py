@@ -171,7 +171,7 @@ class Application:
             with structlog.contextvars.bound_contextvars(request_id=request.id):
                 response = await self._handle(area, request)
         except CumuletError as error:
-            status, body = faults.render(area.name, area.dialect, error, request.id)
+            status, body = faults.render(area.name, area.dialect, error, request.id, request.version)
             response = Response(status, body)
             if isinstance(error, Unauthorized):
                 response.headers.append(("WWW-Authenticate", f'Keystone uri="{request.base}/identity"'))
@@ -187,7 +187,9 @@ class Application:
             failed = CumuletError(
                 f"The server failed. The request's id, for the operator's log: {request.id}."
             )
-            response = Response(500, faults.render(area.name, area.dialect, failed, request.id)[1])
+            response = Response(
+                500, faults.render(area.name, area.dialect, failed, request.id, request.version)[1]
+            )
         if area.versions is not None and not any(name == "Vary" for name, _ in response.headers):
             response.headers += area.versions.headers(
                 request.version if request.version != (1, 0) else area.versions.minimum
@@ -196,15 +198,15 @@ class Application:
 
     async def _handle(self, area: Area, request: Request) -> Response:
         inside = request.path[len(area.prefix) :] if area.prefix.strip("/") else request.path
+        if area.versions is not None:
+            request.version = area.versions.minimum
+            if not self._old(area, inside):
+                request.version = area.versions.asked(request.headers)
         found = _find(self.trees[area.prefix.strip("/")], self._segments(area, inside))
         if found is None:
             await self._authenticate_unknown(area, request)
             raise NotFound("The resource could not be found.")
         node, values = found
-        if area.versions is not None:
-            request.version = area.versions.minimum
-            if not self._old(area, inside):
-                request.version = area.versions.asked(request.headers)
         lines = node.methods.get(request.method)
         if lines is None and request.method == "HEAD":
             lines = node.methods.get("GET")

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
-from cumulet.api.microversion import NotAcceptable, text
+from cumulet.api.microversion import NotAcceptable, Version, text
 from cumulet.errors import CumuletError, OverQuota, Unauthorized
 
 Dialect = Callable[[CumuletError, int, str], Any]
@@ -82,11 +82,24 @@ def placement(error: CumuletError, status: int, request_id: str) -> Any:
 _OVER_QUOTA = {"volume": 413, "image": 413, "network": 409}
 
 
-def render(area: str, dialect: Dialect, error: CumuletError, request_id: str) -> tuple[int, Any]:
+def render(
+    area: str, dialect: Dialect, error: CumuletError, request_id: str, version: Version = (0, 0)
+) -> tuple[int, Any]:
     """The status and body with which an area tells of an error."""
     status = error.status
     if isinstance(error, OverQuota) and status == OverQuota.status:
         status = _OVER_QUOTA.get(area, status)
     if isinstance(error, Unauthorized):
         return status, identity(error, status, request_id)
-    return status, dialect(error, status, request_id)
+    body = dialect(error, status, request_id)
+    if dialect is placement:
+        _code(body["errors"][0], version)
+    return status, body
+
+
+def _code(error: dict[str, Any], version: Version) -> None:
+    """Placement's errors have a code since 1.23, and always one."""
+    if version >= (1, 23):
+        error.setdefault("code", "placement.undefined_code")
+    else:
+        error.pop("code", None)
