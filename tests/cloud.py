@@ -15,13 +15,13 @@ import httpx2
 from cumulet.app import application
 from cumulet.chance import Chance, RealChance
 from cumulet.config import Auth, Config
-from cumulet.core import flavors
+from cumulet.core import flavors, resource_classes, traits
 from cumulet.core.bootstrap import DOMAIN, fixed, seed_identity
 from cumulet.db.engine import Database, Tx
 from cumulet.wire.asgi import InProcess
 
 #: What a new cloud has, apart from users; each area adds its own.
-SEEDS: tuple[Callable[[Tx], None], ...] = (flavors.seed,)
+SEEDS: tuple[Callable[[Tx], None], ...] = (flavors.seed, resource_classes.seed, traits.seed)
 PASSWORD = "secret"
 #: Hashing as cheap as it can be.
 CHEAP = Auth(hash_memory_kib=8, hash_passes=1)

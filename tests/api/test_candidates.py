@@ -10,7 +10,6 @@ import pytest
 from tests.api.test_placement import Admin
 from tests.cloud import TestCloud, test_cloud
 
-from cumulet.core import resource_classes, traits
 from cumulet.db.engine import PostgresDatabase, SqliteDatabase
 
 pytestmark = pytest.mark.anyio
@@ -18,8 +17,6 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 async def cloud(db: SqliteDatabase | PostgresDatabase) -> AsyncIterator[TestCloud]:
-    db.write_now(traits.seed)
-    db.write_now(resource_classes.seed)
     async with test_cloud(db) as made:
         yield made
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from tests.cloud import TestCloud, test_cloud
 
-from cumulet.core import resource_classes, traits
 from cumulet.db.engine import PostgresDatabase, SqliteDatabase
 
 pytestmark = pytest.mark.anyio
@@ -20,8 +19,6 @@ NEWEST = "placement 1.39"
 
 @pytest.fixture
 async def cloud(db: SqliteDatabase | PostgresDatabase) -> AsyncIterator[TestCloud]:
-    db.write_now(traits.seed)
-    db.write_now(resource_classes.seed)
     async with test_cloud(db) as made:
         yield made
 
