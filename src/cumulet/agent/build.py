@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
@@ -36,10 +37,19 @@ def inventories(config: Config) -> dict[str, Any]:
     }
 
 
+def booted_at() -> float:
+    """When this machine was started, in seconds since the epoch."""
+    return round(time.time() - time.monotonic())
+
+
 def facts(kind: Kind, config: Config) -> dict[str, Any]:
     """What an agent says of itself in its hello."""
     if kind == "host":
-        return {"hypervisor": config.hosts.hypervisor, "inventories": inventories(config)}
+        return {
+            "hypervisor": config.hosts.hypervisor,
+            "inventories": inventories(config),
+            "booted_at": booted_at(),
+        }
     if kind == "volume":
         return {
             "backend": config.volumes.backend,

@@ -125,8 +125,10 @@ def register_host(tx: Tx, agent: str, name: str, facts: Mapping[str, Any]) -> No
     """A host said what it has: its provider and inventories follow.
 
     What is in use is never taken away by a smaller number: the inventory shows it, and the host takes
-    nothing new.
+    nothing new. A host that was retired gets no provider: it has joined only to close what is left on it.
     """
+    if tx.value("select retired from agents where id = :agent", agent=agent):
+        return
     provider = tx.value("select id from resource_providers where agent = :agent", agent=agent)
     if provider is None:
         provider = tx.uuid()

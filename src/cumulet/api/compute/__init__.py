@@ -4,13 +4,31 @@ from __future__ import annotations
 
 from cumulet.api import faults
 from cumulet.api.asgi import Area
-from cumulet.api.compute import flavors, keypairs, versions
+from cumulet.api.compute import (
+    aggregates,
+    flavors,
+    hosts,
+    hypervisors,
+    keypairs,
+    services,
+    versions,
+    zones,
+)
 
 AREA = Area(
     name="compute",
     prefix="/compute",
     dialect=faults.compute,
-    routes=(*versions.ROUTES, *flavors.ROUTES, *keypairs.ROUTES),
+    routes=(
+        *versions.ROUTES,
+        *flavors.ROUTES,
+        *keypairs.ROUTES,
+        *services.ROUTES,
+        *hypervisors.ROUTES,
+        *hosts.ROUTES,
+        *aggregates.ROUTES,
+        *zones.ROUTES,
+    ),
     versions=versions.VERSIONS,
     project_root="/v2.1",
     old_root="/v2",

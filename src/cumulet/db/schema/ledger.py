@@ -27,6 +27,8 @@ agents = table(
     text("disabled_reason", null=True),
     #: Gone for good with all that it had, by the operator's word.
     flag("destroyed"),
+    #: Taken out of service and shown no more; the row stays for what is still on it. Joining again undoes it.
+    flag("retired"),
     text("zone", "nova"),
     document("facts"),
     moment("created_at"),
