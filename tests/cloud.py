@@ -15,13 +15,14 @@ import httpx2
 from cumulet.app import application
 from cumulet.chance import Chance, RealChance
 from cumulet.config import Auth, Config
-from cumulet.core import flavors, resource_classes, traits
+from cumulet.core import flavors, network_seed, resource_classes, traits
 from cumulet.core.bootstrap import DOMAIN, fixed, seed_identity
 from cumulet.db.engine import Database, Tx
 from cumulet.wire.asgi import InProcess
 
+Seeds = tuple[Callable[[Tx], None], ...]
 #: What a new cloud has, apart from users; each area adds its own.
-SEEDS: tuple[Callable[[Tx], None], ...] = (flavors.seed, resource_classes.seed, traits.seed)
+SEEDS: Seeds = (flavors.seed, resource_classes.seed, traits.seed, network_seed.seed)
 PASSWORD = "secret"
 #: Hashing as cheap as it can be.
 CHEAP = Auth(hash_memory_kib=8, hash_passes=1)
@@ -127,11 +128,15 @@ class TestCloud:
 
 @contextlib.asynccontextmanager
 async def test_cloud(
-    db: Database, *, config: Config | None = None, chance: Chance | None = None
+    db: Database,
+    *,
+    config: Config | None = None,
+    chance: Chance | None = None,
+    seeds: Seeds | None = None,  # noqa: PT028
 ) -> AsyncIterator[TestCloud]:
-    """A seeded cloud over ``db``, which must be empty and prepared."""
+    """A seeded cloud over ``db``, which must be empty and prepared. ``seeds``: instead of SEEDS."""
     config = config or Config(auth=CHEAP)
-    await db.write(seed, config.auth)
+    await db.write(seed, config.auth, SEEDS if seeds is None else seeds)
     cloud = TestCloud(db, config, chance or RealChance())
     try:
         yield cloud
@@ -142,13 +147,13 @@ async def test_cloud(
 test_cloud.__test__ = False
 
 
-def seed(tx: Tx, auth: Auth) -> None:
+def seed(tx: Tx, auth: Auth, seeds: Seeds) -> None:
     """What ``cumulet up`` makes, and the users of SCOPES."""
     seed_identity(
         tx, admin_password=PASSWORD, demo_password=PASSWORD, memory_kib=auth.hash_memory_kib,
         passes=auth.hash_passes,
     )  # fmt: skip
-    for more in SEEDS:
+    for more in seeds:
         more(tx)
     tx.insert("projects", id=fixed("project", "other"), domain_id=DOMAIN, parent_id=DOMAIN, name="other")
     digest = tx.value("select password_digest from users where id = :id", id=fixed("user", "demo"))

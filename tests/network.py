@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import httpx2
 
-from tests.cloud import TestCloud
+from cumulet.db.engine import Database
+from tests.cloud import TestCloud, test_cloud
 
 BASE = "/network/v2.0"
+
+
+def bare_cloud(db: Database) -> AbstractAsyncContextManager[TestCloud]:
+    """A cloud without any network."""
+    return test_cloud(db, seeds=())
 
 
 async def make(cloud: TestCloud, noun: str, as_: str = "demo", path: str = "", **body: Any) -> dict[str, Any]:

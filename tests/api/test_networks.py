@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.cloud import TestCloud, test_cloud
+from tests.cloud import TestCloud
+from tests.network import bare_cloud
 
 from cumulet.db.engine import Database
 
@@ -27,7 +28,7 @@ async def names(cloud: TestCloud, query: str = "", as_: str = "demo") -> list[st
 
 
 async def test_a_network_has_what_neutron_gives_it(db: Database) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         made = await make(cloud, name="n", description="d")
         assert made["project_id"] == made["tenant_id"] == cloud.project("demo")
         assert {name: made[name] for name in ("name", "status", "shared", "mtu", "subnets", "revision_number")} == {
@@ -41,7 +42,7 @@ async def test_a_network_has_what_neutron_gives_it(db: Database) -> None:
 
 
 async def test_segments_are_for_administrators(db: Database) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         made = await make(cloud, "admin", name="a")
         assert made["provider:network_type"] == "geneve"
         assert made["provider:segmentation_id"] > 0
@@ -59,7 +60,7 @@ async def test_segments_are_for_administrators(db: Database) -> None:
 
 
 async def test_only_own_shared_and_external_networks_are_seen(db: Database) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         mine = await make(cloud, name="mine")
         await make(cloud, "admin", name="hidden")
         await make(cloud, "admin", name="shared", shared=True)
@@ -74,7 +75,7 @@ async def test_only_own_shared_and_external_networks_are_seen(db: Database) -> N
 
 
 async def test_what_is_seen_but_not_owned_cannot_be_changed(db: Database) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         shared = await make(cloud, "admin", name="shared", shared=True)
         path = f"{NETWORKS}/{shared['id']}"
         assert (await cloud.put(path, json={"network": {"name": "x"}})).status_code == 403
@@ -88,7 +89,7 @@ async def test_what_is_seen_but_not_owned_cannot_be_changed(db: Database) -> Non
 
 
 async def test_a_change_counts_the_revision_and_can_be_conditional(db: Database) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         made = await make(cloud)
         path = f"{NETWORKS}/{made['id']}"
         changed = (await cloud.put(path, json={"network": {"name": "x", "admin_state_up": "false"}})).json()[
@@ -126,7 +127,7 @@ async def test_a_change_counts_the_revision_and_can_be_conditional(db: Database)
     ],
 )
 async def test_a_body_that_is_not_understood(db: Database, body: Any, type_: str, message: str) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         response = await cloud.post(NETWORKS, json=body)
         error = response.json()["NeutronError"]
         assert (response.status_code, error["type"]) == (400, type_)
@@ -134,7 +135,7 @@ async def test_a_body_that_is_not_understood(db: Database, body: Any, type_: str
 
 
 async def test_several_at_once_or_none(db: Database) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         bulk = {"networks": [{"name": "a"}, {"name": "b"}]}
         made = await cloud.post(NETWORKS, json=bulk)
         assert [network["name"] for network in made.json()["networks"]] == ["a", "b"]
@@ -144,7 +145,7 @@ async def test_several_at_once_or_none(db: Database) -> None:
 
 
 async def test_the_quota_is_kept(db: Database) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         await db.write(
             lambda tx: tx.insert(
                 "quotas", area="network", owner=cloud.project("demo"), resource="network", hard_limit=1
@@ -157,7 +158,7 @@ async def test_the_quota_is_kept(db: Database) -> None:
 
 
 async def test_pages_in_both_directions(db: Database) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         for name in "edcba":
             await make(cloud, name=name)
         first = (await cloud.get(f"{NETWORKS}?limit=2&sort_key=name&sort_dir=asc")).json()
@@ -174,7 +175,7 @@ async def test_pages_in_both_directions(db: Database) -> None:
 
 
 async def test_filters_fields_and_what_is_neither(db: Database) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         a, b = await make(cloud, name="a"), await make(cloud, name="b", admin_state_up=False, tags=["x", "y"])
         await make(cloud, name="c", tags=["y"])
         assert await names(cloud, "?name=a&name=c") == ["a", "c"]
@@ -202,7 +203,7 @@ async def test_filters_fields_and_what_is_neither(db: Database) -> None:
 
 
 async def test_deleting_takes_subnets_along_but_not_ports(db: Database) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         made = await make(cloud)
         body = {"network_id": made["id"], "ip_version": 4, "cidr": "10.1.0.0/24"}
         subnet = (await cloud.post("/network/v2.0/subnets", json={"subnet": body})).json()["subnet"]
@@ -234,7 +235,7 @@ async def test_deleting_takes_subnets_along_but_not_ports(db: Database) -> None:
 
 
 async def test_a_network_in_use_by_others_stays_shared(db: Database) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         shared = await make(cloud, "admin", shared=True)
         path = f"{NETWORKS}/{shared['id']}"
         port = await cloud.post("/network/v2.0/ports", json={"port": {"network_id": shared["id"]}})
@@ -247,7 +248,7 @@ async def test_a_network_in_use_by_others_stays_shared(db: Database) -> None:
 
 
 async def test_version_documents_need_no_token(db: Database) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         for path in ("/network", "/network/"):
             root = await cloud.get(path, as_=None)
             assert root.status_code == 200

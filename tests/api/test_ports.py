@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.cloud import TestCloud
+from tests.network import BASE, bare_cloud, ids, make, net, problem
 
 from cumulet.core import ports
 from cumulet.db.engine import Database, Row, Tx
 from cumulet.errors import Conflict, NotFound
-from tests.cloud import TestCloud, test_cloud
-from tests.network import BASE, ids, make, net, problem
 
 pytestmark = pytest.mark.anyio
 PORTS = f"{BASE}/ports"
@@ -28,7 +28,7 @@ async def show(cloud: TestCloud, id: str, as_: str = "demo") -> dict[str, Any]:
 
 
 async def test_a_port_has_what_neutron_gives_it(db: Database) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         network_id, subnet_id = await net(cloud)
         made = await make(cloud, "port", network_id=network_id, name="p")
         assert made["mac_address"].startswith("fa:16:3e:")
@@ -51,7 +51,7 @@ async def test_a_port_has_what_neutron_gives_it(db: Database) -> None:
 
 
 async def test_addresses_are_given_out_one_after_the_other(db: Database) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         pools = [{"start": "10.1.0.4", "end": "10.1.0.7"}]
         network_id, _ = await net(cloud, allocation_pools=pools)
         made = [await make(cloud, "port", network_id=network_id) for _ in range(2)]
@@ -68,7 +68,7 @@ async def test_addresses_are_given_out_one_after_the_other(db: Database) -> None
 
 
 async def test_an_address_that_a_lost_guest_may_still_have_is_not_given_out(db: Database) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         pools = [{"start": "10.1.0.4", "end": "10.1.0.6"}]
         network_id, subnet_id = await net(cloud, allocation_pools=pools)
 
@@ -90,7 +90,7 @@ async def test_an_address_that_a_lost_guest_may_still_have_is_not_given_out(db: 
 
 
 async def test_a_run_of_taken_addresses_is_passed_over(db: Database) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         network_id, subnet_id = await net(cloud, "10.0.0.0/16")
         port = await make(cloud, "port", network_id=network_id)
 
@@ -119,7 +119,7 @@ async def test_a_run_of_taken_addresses_is_passed_over(db: Database) -> None:
     ],
 )
 async def test_addresses_that_cannot_be_had(db: Database, fixed: Any, status: int, type_: str) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         network_id, _ = await net(cloud)
         await make(cloud, "port", network_id=network_id)
         response = await cloud.post(PORTS, json={"port": {"network_id": network_id, "fixed_ips": fixed}})
@@ -128,7 +128,7 @@ async def test_addresses_that_cannot_be_had(db: Database, fixed: Any, status: in
 
 
 async def test_one_address_of_each_version_and_all_automatic_ones(db: Database) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         network_id, four = await net(cloud)
         await make(cloud, "subnet", network_id=network_id, ip_version=4, cidr="10.2.0.0/24")
         six = await make(cloud, "subnet", network_id=network_id, ip_version=6, cidr="fd01::/64")
@@ -152,7 +152,7 @@ async def test_one_address_of_each_version_and_all_automatic_ones(db: Database) 
 
 
 async def test_addresses_of_an_update_keep_what_they_can(db: Database) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         network_id, first = await net(cloud)
         second = (await make(cloud, "subnet", network_id=network_id, ip_version=4, cidr="10.2.0.0/24"))["id"]
         made = await make(
@@ -175,7 +175,7 @@ async def test_addresses_of_an_update_keep_what_they_can(db: Database) -> None:
 
 
 async def test_mac_addresses(db: Database) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         network_id, _ = await net(cloud)
         mac = "fa:16:3e:aa:bb:cc"
         made = await make(cloud, "port", network_id=network_id, mac_address=mac)
@@ -194,7 +194,7 @@ async def test_mac_addresses(db: Database) -> None:
 
 
 async def test_a_shared_network_is_used_but_not_owned(db: Database) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         network_id, subnet_id = await net(cloud, as_="admin")
         assert (await cloud.post(PORTS, json={"port": {"network_id": network_id}})).status_code == 404
         await cloud.put(f"{BASE}/networks/{network_id}", as_="admin", json={"network": {"shared": True}})
@@ -221,13 +221,13 @@ async def test_a_shared_network_is_used_but_not_owned(db: Database) -> None:
 
 
 async def test_an_external_network_takes_no_ports_of_its_users(db: Database) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         external = await make(cloud, "network", "admin", **{"router:external": True})
         assert (await cloud.post(PORTS, json={"port": {"network_id": external["id"]}})).status_code == 403
 
 
 async def test_lists_are_filtered_by_address(db: Database) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         network_id, subnet_id = await net(cloud)
         a = await make(
             cloud, "port", network_id=network_id, fixed_ips=[{"ip_address": "10.1.0.10"}], name="a"
@@ -255,7 +255,7 @@ async def test_lists_are_filtered_by_address(db: Database) -> None:
 
 
 async def test_options_pairs_and_port_security(db: Database) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         network_id, _ = await net(cloud)
         options = [{"opt_name": "bootfile-name", "opt_value": "pxelinux.0"}]
         pairs = [
@@ -299,7 +299,7 @@ async def test_options_pairs_and_port_security(db: Database) -> None:
 
 
 async def test_groups_of_others_are_not_there(db: Database) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         network_id, _ = await net(cloud)
         foreign = await make(cloud, "security_group", "other", path="security-groups", name="g")
         body = {"network_id": network_id, "security_groups": [foreign["id"]]}
@@ -308,7 +308,7 @@ async def test_groups_of_others_are_not_there(db: Database) -> None:
 
 
 async def test_bulk_is_all_or_nothing(db: Database) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         network_id, _ = await net(cloud)
         good = {
             "ports": [
@@ -324,7 +324,7 @@ async def test_bulk_is_all_or_nothing(db: Database) -> None:
 
 
 async def test_what_compute_does_with_a_port_that_it_made(db: Database) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         network_id, _ = await net(cloud)
         project = cloud.project("demo")
 
@@ -355,7 +355,7 @@ async def test_what_compute_does_with_a_port_that_it_made(db: Database) -> None:
 
 
 async def test_a_port_of_the_user_is_taken_once_and_given_back_as_it_was(db: Database) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         network_id, _ = await net(cloud)
         before = await make(cloud, "port", network_id=network_id, name="mine", tags=["t"])
         mine = {"server_id": "s1", "zone": "nova", "project_id": cloud.project("demo"), "is_admin": False}
@@ -383,7 +383,7 @@ async def test_a_port_of_the_user_is_taken_once_and_given_back_as_it_was(db: Dat
 
 
 async def test_the_ports_of_many_servers_in_four_statements(db: Database) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         network_id, subnet_id = await net(cloud)
 
         def create(tx: Tx) -> list[str]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.cloud import TestCloud
+from tests.network import BASE, bare_cloud, ids, make, net, problem
 
 from cumulet.db.engine import Database
-from tests.cloud import TestCloud, test_cloud
-from tests.network import BASE, ids, make, net, problem
 
 pytestmark = pytest.mark.anyio
 GROUPS = f"{BASE}/security-groups"
@@ -24,7 +24,7 @@ async def rule(cloud: TestCloud, as_: str = "demo", **body: Any) -> dict[str, An
 
 
 async def test_every_project_has_a_default_group(db: Database) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         for as_ in ("demo", "other", "demo"):
             groups = (await cloud.get(GROUPS, as_=as_)).json()["security_groups"]
             assert [(found["name"], found["description"]) for found in groups] == [
@@ -40,7 +40,7 @@ async def test_every_project_has_a_default_group(db: Database) -> None:
 
 
 async def test_the_default_group_keeps_its_name_and_stays(db: Database) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         default = (await ids(cloud, "security-groups"))[0]
         path = f"{GROUPS}/{default}"
         assert problem(await cloud.put(path, json={"security_group": {"name": "x"}})) == (
@@ -57,7 +57,7 @@ async def test_the_default_group_keeps_its_name_and_stays(db: Database) -> None:
 
 
 async def test_a_new_group_lets_everything_out(db: Database) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         made = await group(cloud, name="g", description="d")
         assert [
             (r["direction"], r["protocol"], r["remote_ip_prefix"]) for r in made["security_group_rules"]
@@ -74,7 +74,7 @@ async def test_a_new_group_lets_everything_out(db: Database) -> None:
 
 
 async def test_a_group_in_use_stays(db: Database) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         network_id, _ = await net(cloud)
         made = await group(cloud, name="g")
         port = await make(cloud, "port", network_id=network_id, security_groups=[made["id"]])
@@ -111,7 +111,7 @@ async def test_a_group_in_use_stays(db: Database) -> None:
     ],
 )
 async def test_rules_as_they_are_kept(db: Database, asked: dict[str, Any], stored: dict[str, Any]) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         made = await group(cloud, name="g")
         found = await rule(cloud, security_group_id=made["id"], direction="ingress", **asked)
         assert {name: found[name] for name in stored} == stored
@@ -148,7 +148,7 @@ async def test_rules_as_they_are_kept(db: Database, asked: dict[str, Any], store
     ],
 )
 async def test_what_cannot_be_a_rule(db: Database, body: dict[str, Any], message: str) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         made = await group(cloud, name="g")
         asked = {"security_group_id": made["id"], "direction": "ingress", **body}
         response = await cloud.post(RULES, json={"security_group_rule": asked})
@@ -157,7 +157,7 @@ async def test_what_cannot_be_a_rule(db: Database, body: dict[str, Any], message
 
 
 async def test_what_a_rule_refers_to_must_be_there(db: Database) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         mine, foreign = await group(cloud, name="g"), await group(cloud, "other", name="g")
         for asked in (
             {"security_group_id": "6f1b7d2e-4a3c-4a52-9f2c-000000000000"},
@@ -179,7 +179,7 @@ async def test_what_a_rule_refers_to_must_be_there(db: Database) -> None:
 
 
 async def test_the_same_rule_twice(db: Database) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         made = await group(cloud, name="g")
         body = {"security_group_id": made["id"], "direction": "ingress", "protocol": "tcp", "port_range_min": 66,
                 "port_range_max": 67}  # fmt: skip
@@ -193,7 +193,7 @@ async def test_the_same_rule_twice(db: Database) -> None:
 
 
 async def test_rules_are_listed_and_removed_by_their_owner(db: Database) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         made = await group(cloud, name="g")
         found = await rule(cloud, security_group_id=made["id"], direction="ingress", protocol="udp")
         assert found["id"] in await ids(cloud, "security-group-rules?protocol=udp")
@@ -205,7 +205,7 @@ async def test_rules_are_listed_and_removed_by_their_owner(db: Database) -> None
 
 
 async def test_stateful_and_stateless_do_not_go_together(db: Database) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         network_id, _ = await net(cloud)
         one, other = await group(cloud, name="a"), await group(cloud, name="b", stateful=False)
         body = {"network_id": network_id, "security_groups": [one["id"], other["id"]]}

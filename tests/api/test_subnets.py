@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.network import BASE, bare_cloud, ids, make, net, problem
 
 from cumulet.db.engine import Database
-from tests.cloud import test_cloud
-from tests.network import BASE, ids, make, net, problem
 
 pytestmark = pytest.mark.anyio
 SUBNETS = f"{BASE}/subnets"
 
 
 async def test_a_subnet_has_what_neutron_gives_it(db: Database) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         network = await make(cloud, "network")
         made = await make(cloud, "subnet", network_id=network["id"], ip_version=4, cidr="10.1.0.7/24")
         assert made["cidr"] == "10.1.0.0/24"
@@ -29,7 +28,7 @@ async def test_a_subnet_has_what_neutron_gives_it(db: Database) -> None:
 
 
 async def test_what_a_request_chooses_is_kept(db: Database) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         network = await make(cloud, "network")
         asked: dict[str, Any] = {
             "name": "s", "cidr": "2001:db8::/64", "ip_version": 6, "gateway_ip": "2001:DB8:0::5",
@@ -74,7 +73,7 @@ async def test_what_a_request_chooses_is_kept(db: Database) -> None:
     ],
 )
 async def test_what_cannot_be_a_subnet(db: Database, body: dict[str, Any], message: str) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         network = await make(cloud, "network")
         subnet = {"network_id": network["id"], "ip_version": 4, **body}
         response = await cloud.post(SUBNETS, json={"subnet": subnet})
@@ -87,7 +86,7 @@ async def test_what_cannot_be_a_subnet(db: Database, body: dict[str, Any], messa
     [("slaac", "dhcpv6-stateful"), ("dhcpv6-stateless", "slaac"), ("dhcpv6-stateful", "slaac")],
 )
 async def test_modes_that_do_not_go_together(db: Database, ra: str, mode: str) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         network = await make(cloud, "network")
         body = {"network_id": network["id"], "ip_version": 6, "cidr": "fd00::/64"}
         both = {**body, "ipv6_ra_mode": ra, "ipv6_address_mode": mode}
@@ -97,7 +96,7 @@ async def test_modes_that_do_not_go_together(db: Database, ra: str, mode: str) -
 
 
 async def test_subnets_of_a_network_do_not_overlap(db: Database) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         network_id, _ = await net(cloud)
         body = {"network_id": network_id, "ip_version": 4, "cidr": "10.1.0.128/25"}
         response = await cloud.post(SUBNETS, json={"subnet": body})
@@ -107,7 +106,7 @@ async def test_subnets_of_a_network_do_not_overlap(db: Database) -> None:
 
 
 async def test_networks_of_others(db: Database) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         network_id, subnet_id = await net(cloud)
         body = {"network_id": network_id, "ip_version": 4, "cidr": "10.2.0.0/24"}
         assert (await cloud.post(SUBNETS, as_="other", json={"subnet": body})).status_code == 404
@@ -124,7 +123,7 @@ async def test_networks_of_others(db: Database) -> None:
 
 
 async def test_the_gateway_and_the_pools_exclude_each_other(db: Database) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         network_id, subnet_id = await net(cloud)
         path = f"{SUBNETS}/{subnet_id}"
         refused = await cloud.put(path, json={"subnet": {"gateway_ip": "10.1.0.9"}})
@@ -138,7 +137,7 @@ async def test_the_gateway_and_the_pools_exclude_each_other(db: Database) -> Non
 
 
 async def test_a_change_of_what_dhcp_tells(db: Database) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         _, subnet_id = await net(cloud)
         asked = {
             "name": "x", "dns_nameservers": ["7.8.8.8"], "enable_dhcp": False,
@@ -152,7 +151,7 @@ async def test_a_change_of_what_dhcp_tells(db: Database) -> None:
 
 
 async def test_a_subnet_with_ports_stays_and_says_which(db: Database) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         network_id, subnet_id = await net(cloud)
         port = await make(cloud, "port", network_id=network_id)
         refused = await cloud.delete(f"{SUBNETS}/{subnet_id}")
@@ -164,7 +163,7 @@ async def test_a_subnet_with_ports_stays_and_says_which(db: Database) -> None:
 
 @pytest.mark.parametrize("mode", ["slaac", "dhcpv6-stateless"])
 async def test_an_automatic_subnet_goes_with_its_addresses(db: Database, mode: str) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         network_id, subnet_id = await net(
             cloud, "fd00::/64", ip_version=6, ipv6_ra_mode=mode, ipv6_address_mode=mode
         )
@@ -176,7 +175,7 @@ async def test_an_automatic_subnet_goes_with_its_addresses(db: Database, mode: s
 
 
 async def test_prefixes_from_a_pool(db: Database) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         pool = await make(
             cloud, "subnetpool", name="p", prefixes=["10.8.0.0/23"], default_prefixlen=24, min_prefixlen=20
         )
@@ -218,13 +217,13 @@ async def test_prefixes_from_a_pool(db: Database) -> None:
     ],
 )
 async def test_what_cannot_be_a_pool(db: Database, body: dict[str, Any], type_: str) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         response = await cloud.post(f"{BASE}/subnetpools", json={"subnetpool": body})
         assert problem(response) == (400, type_)
 
 
 async def test_the_default_pool(db: Database) -> None:
-    async with test_cloud(db) as cloud:
+    async with bare_cloud(db) as cloud:
         network = await make(cloud, "network")
         body = {"network_id": network["id"], "ip_version": 4, "use_default_subnetpool": True}
         assert (

@@ -108,6 +108,8 @@ def _router(tx: Tx, row: Row) -> tuple[dict[str, Any], list[str | None]]:
         "gateway": row["gateway_port_id"],
         "snat": row["enable_snat"],
         "routes": row["routes"],
+        "distributed": row["distributed"],
+        "ha": row["ha"],
     }
     return spec, []
 

@@ -54,7 +54,7 @@ def _fixed_ips(where: Where, values: Sequence[str]) -> None:
         wanted.setdefault(key.strip(), []).append(text.strip())
     has = "exists (select 1 from fixed_ips f where f.port_id = n.id and {})"
     if "ip_address" in wanted:
-        any_of(where, has.format("f.address in :values"), map(_normal_ip, wanted["ip_address"]))
+        any_of(where, has.format("f.address in :values"), map(normal_ip, wanted["ip_address"]))
     if "subnet_id" in wanted:
         any_of(where, has.format("f.subnet_id in :values"), wanted["subnet_id"])
     texts = [text for text in wanted.get("ip_address_substr", [])[:10] if text]
@@ -73,7 +73,8 @@ def _security_groups(where: Where, values: Sequence[str]) -> None:
     )
 
 
-def _normal_ip(text: str) -> str:
+def normal_ip(text: str) -> str:
+    """A filter's address in its normal form; what is none, as it is."""
     try:
         return ipam.normal(text)
     except ValueError:

@@ -23,7 +23,7 @@ from cumulet.core.network_resources import page as page_of
 from cumulet.core.rights import Rights
 from cumulet.db.engine import Row, Tx, chunks
 from cumulet.db.query import Where
-from cumulet.errors import Conflict, Invalid, NotFound
+from cumulet.errors import Conflict, Invalid
 from cumulet.reconcile import holders
 
 #: Neutron's max_dns_nameservers and max_subnet_host_routes.
@@ -434,6 +434,6 @@ def by_id(tx: Tx, ids: Sequence[str]) -> dict[str, Row]:
     return found
 
 
-def missing(id: str) -> NotFound:
-    """The error for a subnet that is not there."""
-    return NOUN.missing(id)
+def of_network(tx: Tx, network_id: str) -> list[Row]:
+    """The subnets of a network, the oldest first, whoever asks."""
+    return tx.all("select * from subnets where network_id = :id order by created_at, id", id=network_id)

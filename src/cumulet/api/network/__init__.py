@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from cumulet.api import faults
 from cumulet.api.asgi import Area
-from cumulet.api.network import networks, ports, securitygroups, subnetpools, subnets, versions
+from cumulet.api.network import (
+    floatingips,
+    networks,
+    ports,
+    routers,
+    securitygroups,
+    subnetpools,
+    subnets,
+    versions,
+)
 from cumulet.api.network.rules import RULES
 
 AREA = Area(
@@ -18,6 +27,8 @@ AREA = Area(
         *subnetpools.ROUTES,
         *ports.ROUTES,
         *securitygroups.ROUTES,
+        *routers.ROUTES,
+        *floatingips.ROUTES,
     ),
     rules=RULES,
 )
