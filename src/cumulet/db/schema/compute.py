@@ -72,6 +72,9 @@ servers = table(
     document("fault", null=True, default=None),
     #: The flavor as it was when it was chosen.
     document("flavor"),
+    #: What of it counts against the quota.
+    integer("vcpus"),
+    integer("ram"),
     text("image_id", null=True),
     document("image_properties"),
     text("shelved_image_id", null=True, index=True),
