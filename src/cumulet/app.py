@@ -12,7 +12,7 @@ import httpx2
 import structlog
 
 from cumulet.agent.build import Kind, Supervisor
-from cumulet.api import agent, compute, identity, network, placement, root
+from cumulet.api import agent, compute, identity, image, network, placement, root
 from cumulet.api.asgi import Application, Area
 from cumulet.api.cloud import Cloud, Metrics
 from cumulet.api.questions import Questions
@@ -33,7 +33,7 @@ from cumulet.wire.asgi import InProcess
 log = structlog.get_logger()
 
 #: Every API of the cloud; the first serves what no other prefix does.
-AREAS: tuple[Area, ...] = (root.AREA, identity.AREA, compute.AREA, network.AREA, placement.AREA, agent.AREA)
+AREAS: tuple[Area, ...] = (root.AREA, identity.AREA, image.AREA, compute.AREA, network.AREA, placement.AREA, agent.AREA)
 
 _VOLUME = worker.Kind(volume_plan.RULES, volumes.view, volumes.apply)
 _NETWORK = worker.Kind(network_plan.RULES, holding.view, holding.apply)

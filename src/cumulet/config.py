@@ -86,6 +86,17 @@ class Volumes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     capacity_gb: Annotated[int, Meta(ge=1, description="What the back end can hold, GiB.")] = 10240
 
 
+class Images(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Images: what is taken in, and from where."""
+
+    size_limit_gb: Annotated[int, Meta(ge=1, description="The largest image that is taken, GiB.")] = 1024
+    web_download: Annotated[bool, _doc("Let users import from an address on the web.")] = True
+    import_private: Annotated[
+        bool, _doc("Let users import from addresses that are not public: loopback, private, link-local.")
+    ] = False
+    import_seconds: Annotated[Positive, _doc("A download that takes longer is given up.")] = 3600.0
+
+
 class Reconcile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How long things may take. Seconds."""
 
@@ -152,6 +163,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     database: Database = Database()
     hosts: Hosts = Hosts()
     volumes: Volumes = Volumes()
+    images: Images = Images()
     reconcile: Reconcile = Reconcile()
     auth: Auth = Auth()
 

@@ -338,6 +338,8 @@ class Agent:
         facts = dict(thing.facts) if thing is not None else {}
         if error is not None and error.fatal:
             facts["fatal"] = True
+        if error is not None and error.cause:
+            facts["cause"] = error.cause
         self._outbox[claim.id] = wire.Sight(
             id=claim.id,
             revision=claim.revision,

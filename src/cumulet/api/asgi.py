@@ -78,6 +78,8 @@ class Area(msgspec.Struct, frozen=True):
     rules: Mapping[str, str] = {}
     #: How the caller is found; None: by the token in X-Auth-Token.
     authenticate: Callable[[Request], Awaitable[Any]] | None = None
+    #: True if a slash at the end names another thing, one with an empty id, which is never there.
+    exact: bool = False
     #: What the rules' "%(…)s" stand for; None: the caller's own ids and the parameters of the path.
     target: Callable[[Request], Awaitable[Mapping[str, Any]]] | None = None
 
@@ -203,7 +205,7 @@ class Application:
             if not self._old(area, inside):
                 request.version = area.versions.asked(request.headers)
         found = _find(self.trees[area.prefix.strip("/")], self._segments(area, inside))
-        if found is None:
+        if found is None or (area.exact and inside.rstrip("/") and inside.endswith("/")):
             await self._authenticate_unknown(area, request)
             raise NotFound("The resource could not be found.")
         node, values = found

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Any
 
 from cumulet.chance import Chance
@@ -34,6 +35,11 @@ class _Channel:
 
     async def put(self, piece: bytes | BaseException | None) -> None:
         """Hand over a piece. Raises Conflict once nobody reads."""
+        if self.closed.is_set():
+            raise Conflict("Nobody waits for the answer any more.")
+        with contextlib.suppress(asyncio.QueueFull):
+            self.pieces.put_nowait(piece)
+            return
         put = asyncio.ensure_future(self.pieces.put(piece))
         closed = asyncio.ensure_future(self.closed.wait())
         try:
@@ -43,6 +49,12 @@ class _Channel:
         finally:
             put.cancel()
             closed.cancel()
+
+    def fail(self, error: BaseException) -> None:
+        """No more pieces come; whoever reads learns why, and not after the pieces that still wait."""
+        while not self.pieces.empty():
+            self.pieces.get_nowait()
+        self.pieces.put_nowait(error)
 
     async def read(self) -> AsyncIterator[bytes]:
         try:
@@ -55,6 +67,16 @@ class _Channel:
                 yield piece
         finally:
             self.closed.set()
+
+
+@dataclass
+class Feeding:
+    """An upload that is offered."""
+
+    #: Ends when all was handed over, and fails when the client or the reader went away.
+    task: asyncio.Task[None]
+    #: Set once somebody reads.
+    begun: asyncio.Event
 
 
 class Questions:
@@ -112,17 +134,13 @@ class Questions:
             async for piece in pieces:
                 await channel.put(piece)
         except BaseException:
-            with contextlib.suppress(Conflict, asyncio.QueueFull):
-                channel.pieces.put_nowait(Unavailable("The answer broke off."))
+            channel.fail(Unavailable("The answer broke off."))
             raise
         await channel.put(None)
 
     @contextlib.asynccontextmanager
-    async def upload(self, id: str, pieces: AsyncIterator[bytes]) -> AsyncIterator[asyncio.Task[None]]:
-        """Offer a client's bytes to whoever dials in for them while the block runs.
-
-        The task ends when all was handed over, and fails when the client or the reader went away.
-        """
+    async def upload(self, id: str, pieces: AsyncIterator[bytes]) -> AsyncIterator[Feeding]:
+        """Offer a client's bytes to whoever dials in for them while the block runs."""
         channel = self._uploads[id] = _Channel()
 
         async def feed() -> None:
@@ -130,14 +148,13 @@ class Questions:
                 async for piece in pieces:
                     await channel.put(piece)
             except BaseException as error:
-                with contextlib.suppress(asyncio.QueueFull):
-                    channel.pieces.put_nowait(Unavailable(f"the upload broke off: {type(error).__name__}"))
+                channel.fail(Unavailable(f"the upload broke off: {error or type(error).__name__}"))
                 raise
             await channel.put(None)
 
         task = asyncio.create_task(feed())
         try:
-            yield task
+            yield Feeding(task, channel.begun)
         finally:
             self._uploads.pop(id, None)
             channel.closed.set()

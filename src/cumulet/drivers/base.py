@@ -23,12 +23,16 @@ class Thing(msgspec.Struct, frozen=True):
 
 
 class Failed(Exception):
-    """A step failed. The message goes to the server's fault; ``fatal``: another host would fail as well."""
+    """A step failed. The message goes to the server's fault; ``fatal``: another host would fail as well.
 
-    def __init__(self, message: str, *, fatal: bool = False) -> None:
+    ``cause``: what kind of reason it is, in one word, for those who answer differently to different ones.
+    """
+
+    def __init__(self, message: str, *, fatal: bool = False, cause: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.fatal = fatal
+        self.cause = cause
 
 
 class Unknown(Failed):

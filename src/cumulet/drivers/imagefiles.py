@@ -11,19 +11,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import hashlib
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
-from cumulet.drivers import qcow2
+from cumulet.drivers import inspection
 from cumulet.drivers.base import BytesOf, Failed, Thing, Unknown
 from cumulet.wire.agent import Claim, Question
 
-#: Bytes that are hashed and written in one go; from this size on in a thread.
+#: Bytes that are hashed and written in one go.
 BLOCK = 1 << 20
 
 
@@ -65,76 +66,39 @@ class ImageFiles:
         there = await self.look(claim.id, "file")
         if there is not None and "size" in there.facts:
             return there
-        need = next((need.id for need in claim.needs), claim.id)
-        if need == claim.id and claim.spec.get("upload") is None:
-            raise Failed("nothing says where the image's bytes come from", fatal=True)
-        facts = await self._receive(claim, self._bytes_of(claim.id, need))
-        return Thing("file", facts)
+        return Thing("file", await self._receive(claim, self._origin(claim)))
+
+    def _origin(self, claim: Claim) -> AsyncIterator[bytes]:
+        need = next((need.id for need in claim.needs), None)
+        if need is not None:
+            return self._bytes_of(claim.id, need)
+        if claim.spec.get("upload") is not None:
+            return self._bytes_of(claim.id, claim.id)
+        raise Failed("nothing says where the image's bytes come from", fatal=True)
 
     async def _receive(self, claim: Claim, pieces: AsyncIterator[bytes]) -> dict[str, Any]:
         path = self.directory / claim.id
         part = path.with_suffix(".part")
-        sums = hashlib.md5(usedforsecurity=False), hashlib.sha512()
-        size = 0
-        head = b""
+        limit = claim.spec.get("limit")
         try:
-            with part.open("wb") as file:
-
-                def keep(block: bytes) -> None:
-                    for one in sums:
-                        one.update(block)
-                    file.write(block)
-
-                async for block in _blocks(pieces):
-                    if len(head) < qcow2.HEAD_SIZE:
-                        head += block[: qcow2.HEAD_SIZE]
-                        self._refuse_unsafe(head)
-                    size += len(block)
-                    if size > self._limit:
-                        raise Failed(f"the image is larger than {self._limit} bytes", fatal=True)
-                    if len(block) >= BLOCK:
-                        await asyncio.to_thread(keep, block)
-                    else:
-                        keep(block)
-                file.flush()
-                await asyncio.to_thread(os.fsync, file.fileno())
+            with part.open("w+b") as file:
+                taken = _Taken(file, self._limit if limit is None else min(limit, self._limit))
+                await _take(pieces, taken)
+                facts = await asyncio.to_thread(taken.finish)
+            _write(path.with_suffix(".json"), msgspec.json.encode(facts))
+            os.replace(part, path)
+            _sync(self.directory)
         except OSError as error:
-            raise Failed(f"the image store cannot write: {error.strerror}") from error
-        facts = {
-            "size": size,
-            "checksum": sums[0].hexdigest(),
-            "sha512": sums[1].hexdigest(),
-            **self._inspect(head, size),
-        }
-        path.with_suffix(".json").write_bytes(msgspec.json.encode(facts))
-        os.replace(part, path)
+            _discard(part)
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            raise Failed(
+                "the image store is full" if full else f"the image store cannot write: {error.strerror}",
+                cause="full" if full else "",
+            ) from error
+        except BaseException:
+            _discard(part)
+            raise
         return facts
-
-    @staticmethod
-    def _refuse_unsafe(head: bytes) -> None:
-        try:
-            qcow2.inspect(head)
-        except ValueError:
-            return
-        except qcow2.Unsafe as unsafe:
-            raise Failed(f"the image is refused: {unsafe}", fatal=True) from None
-
-    @staticmethod
-    def _inspect(head: bytes, size: int) -> dict[str, Any]:
-        """What the bytes are; a format that is not known here is opened by nobody."""
-        try:
-            return {"inspected": "qcow2", "virtual_size": qcow2.inspect(head)}
-        except ValueError:
-            pass
-        for magic, name in (
-            (b"KDMV", "vmdk"),
-            (b"# Disk", "vmdk"),
-            (b"vhdxfile", "vhdx"),
-            (b"conectix", "vhd"),
-        ):
-            if head.startswith(magic):
-                return {"inspected": name, "virtual_size": None}
-        return {"inspected": "raw", "virtual_size": size}
 
     async def remove(self, claim: Claim) -> None:
         path = self.directory / claim.id
@@ -149,6 +113,100 @@ class ImageFiles:
         if not path.exists():
             raise Failed("the image's bytes are not here")
         return _file(path, int(question.args.get("offset", 0)), question.args.get("length"))
+
+
+class _Taken:
+    """What has been taken in of an image so far."""
+
+    def __init__(self, file: BinaryIO, limit: int) -> None:
+        self.file = file
+        self.limit = limit
+        self.size = 0
+        self._head = b""
+        self._looked = False
+        self._sums = hashlib.md5(usedforsecurity=False), hashlib.sha512()
+
+    def block(self, block: bytes) -> None:
+        """Write a block. Raises Failed for too many bytes, and for what must not be opened by anybody."""
+        self.size += len(block)
+        if self.size > self.limit:
+            raise Failed(
+                f"the image is larger than the {self.limit} bytes that may be taken",
+                fatal=True,
+                cause="large",
+            )
+        if not self._looked:
+            self._head += block[: inspection.HEAD_SIZE]
+            if len(self._head) >= inspection.HEAD_SIZE:
+                # What is hostile is refused as soon as it can be seen, not after a terabyte of it.
+                self._inspect(lambda offset, length: self._head[offset : offset + length], whole=False)
+                self._looked = True
+        for one in self._sums:
+            one.update(block)
+        self.file.write(block)
+
+    def finish(self) -> dict[str, Any]:
+        """The bytes are whole and on the disk: what is known of them. Raises Failed as ``block`` does."""
+        self.file.flush()
+        found = self._inspect(self._read, whole=True)
+        os.fsync(self.file.fileno())
+        return {
+            "size": self.size,
+            "checksum": self._sums[0].hexdigest(),
+            "sha512": self._sums[1].hexdigest(),
+            "inspected": found.format,
+            "virtual_size": found.virtual_size,
+        }
+
+    def _read(self, offset: int, length: int) -> bytes:
+        # A hostile header may point anywhere; beyond the end there is nothing.
+        return os.pread(self.file.fileno(), length, offset) if offset < self.size else b""
+
+    def _inspect(self, read: inspection.Read, *, whole: bool) -> inspection.Found:
+        try:
+            return inspection.inspect(read, self.size, whole=whole)
+        except inspection.Unsafe as unsafe:
+            raise Failed(f"the image is refused: {unsafe}", fatal=True, cause="unsafe") from None
+
+
+async def _take(pieces: AsyncIterator[bytes], taken: _Taken) -> None:
+    """Take all pieces. A block is hashed and written in a thread while the next one comes in."""
+    writing: asyncio.Future[None] | None = None
+    try:
+        async for block in _blocks(pieces):
+            if writing is not None:
+                await writing
+            writing = asyncio.ensure_future(asyncio.to_thread(taken.block, block))
+        if writing is not None:
+            await writing
+    finally:
+        if writing is not None and not writing.done():
+            # Nothing may write to the file after this has ended.
+            await asyncio.wait([writing])
+        close = getattr(pieces, "aclose", None)
+        if close is not None:
+            await close()
+
+
+def _write(path: Path, data: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync(directory: Path) -> None:
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _discard(part: Path) -> None:
+    """What failed gives its room back at once; should that fail, the ledger has it removed."""
+    with contextlib.suppress(OSError):
+        part.unlink()
 
 
 async def _blocks(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -14,8 +14,8 @@ CLUSTER = 65536
 #: Header, one refcount table cluster, one refcount block, one L1 table.
 _HEAD = struct.Struct(">4sIQIIQIIQQIIQ")
 _HEAD3 = struct.Struct(">QQQII")
-#: Incompatible features that are harmless: a dirty flag, a corrupt flag is not.
-_KNOWN_INCOMPATIBLE = 1
+#: Incompatible features that are harmless: "dirty", and compression of another kind than the usual one.
+_KNOWN_INCOMPATIBLE = 1 | 8
 #: Bytes that an inspection needs.
 HEAD_SIZE = 512
 
@@ -48,11 +48,13 @@ def inspect(head: bytes) -> int:
 
     Raises ValueError if it is no qcow2 file, Unsafe if it must not be opened.
     """
-    if len(head) < _HEAD.size or not head.startswith(MAGIC):
+    if not head.startswith(MAGIC):
         raise ValueError("not a qcow2 file")
+    if len(head) < _HEAD.size:
+        raise Unsafe("its qcow2 header is broken")
     (_, version, backing, _, cluster_bits, size, crypt, _, _, _, _, snapshots, _) = _HEAD.unpack_from(head)
     if version not in (2, 3):
-        raise ValueError(f"qcow2 of version {version}")
+        raise Unsafe(f"it is a qcow2 of version {version}")
     if backing:
         raise Unsafe("it names a backing file")
     if crypt:
@@ -63,8 +65,10 @@ def inspect(head: bytes) -> int:
         raise Unsafe("it has internal snapshots")
     if version == 3:
         if len(head) < _HEAD.size + _HEAD3.size:
-            raise ValueError("a broken qcow2 header")
+            raise Unsafe("its qcow2 header is broken")
         incompatible = struct.unpack_from(">Q", head, _HEAD.size)[0]
+        if incompatible & 2:
+            raise Unsafe("it is marked as damaged")
         if incompatible & 4:
             raise Unsafe("it names a data file")
         if incompatible & ~_KNOWN_INCOMPATIBLE:

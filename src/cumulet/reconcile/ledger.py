@@ -37,7 +37,8 @@ def heard(claim: Claim, report: Report, now: float) -> Claim:
         acted=report.revision,
         # What is there but failed may be half of it.
         made=claim.made or (report.seen == "present" and report.error is None),
-        facts={} if report.seen == "absent" else report.facts,
+        # What is absent has no facts, but its failure has: that it is fatal, and what caused it.
+        facts={} if report.seen == "absent" and report.error is None else report.facts,
         error=report.error,
         failing_since=None if report.error is None else claim.failing_since or now,
     )

@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
-from cumulet.core.images.lifecycle import apply, create_inner, delete_inner, fill_from_disk, view
+from cumulet.core.images.changing import mismatch
+from cumulet.core.images.finding import Image, find
+from cumulet.core.images.lifecycle import apply, create_inner, delete_inner, fill, fill_from_disk, view
 
-__all__ = ["apply", "create_inner", "delete_inner", "fill_from_disk", "view"]
+__all__ = [
+    "Image",
+    "apply",
+    "create_inner",
+    "delete_inner",
+    "fill",
+    "fill_from_disk",
+    "find",
+    "mismatch",
+    "view",
+]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from cumulet.db.engine import Row, Tx
@@ -13,8 +13,9 @@ from cumulet.values import Limits
 
 
 def create_inner(
-    tx: Tx, *, id: str | None = None, owner: str | None, name: str | None, **columns: Any
-) -> str:
+    tx: Tx, *, id: str | None = None, owner: str | None, name: str | None,
+    properties: Mapping[str, str] | None = None, tags: Iterable[str] = (), **columns: Any,
+) -> str:  # fmt: skip
     """A new image's row and holder, ``queued``; return its id. Raises Duplicate if a chosen id is taken."""
     id = id or tx.uuid()
     holders.create(tx, id, "image", owner)
@@ -22,6 +23,10 @@ def create_inner(
         "images", id=id, owner=owner, name=name, desired="present", status="queued", created_at=tx.now,
         updated_at=tx.now, **columns,
     )  # fmt: skip
+    for property, value in (properties or {}).items():
+        tx.insert("image_properties", image_id=id, name=property, value=value)
+    for tag in sorted(set(tags)):
+        tx.insert("image_tags", image_id=id, tag=tag)
     return id
 
 
@@ -30,9 +35,22 @@ def fill_from_disk(tx: Tx, id: str, *, disk: str, host: str) -> None:
     fill(tx, id, {"source": {"claim": disk, "agent": host}})
 
 
-def fill(tx: Tx, id: str, origin: Mapping[str, Any]) -> None:
-    """Fill a queued image: from {"upload": id}, or from {"source": {"claim", "agent"}}."""
-    tx.update("images", id, status="saving", origin=dict(origin), updated_at=tx.now)
+def fill(tx: Tx, id: str, origin: Mapping[str, Any], status: str = "saving") -> None:
+    """Fill a queued image: from {"upload": id}, {"url": address}, or {"source": {"claim", "agent"}}.
+
+    With an upload or an address ``limit`` is the largest number of bytes that is taken.
+    """
+    tx.update("images", id, status=status, origin=dict(origin), error=None, cause=None, updated_at=tx.now)
+    holders.touch(tx, id)
+
+
+def abandon(tx: Tx, id: str, upload: str, reason: str, cause: str | None = None) -> None:
+    """Nobody sends the bytes of an upload any more. Nothing happens if the image does not wait for it."""
+    tx.lock("holders", id)
+    row = tx.one("select status, origin from images where id = :id", id=id)
+    if row is None or row["status"] not in plan.FILLING or (row["origin"] or {}).get("upload") != upload:
+        return
+    tx.update("images", id, origin={**row["origin"], "abandoned": reason, "cause": cause})
     holders.touch(tx, id)
 
 
@@ -61,11 +79,17 @@ def view(tx: Tx, id: str, limits: Limits) -> plan.Image | None:
         status=row["status"],
         now=tx.now,
         patience=limits.patience,
-        store=agents.of_kind(tx, "image") if row["status"] == "saving" else None,
-        upload=origin.get("upload"),
+        store=agents.of_kind(tx, "image") if row["status"] in plan.FILLING else None,
+        incoming="upload" in origin or "url" in origin,
+        abandoned=origin.get("abandoned"),
+        cause=origin.get("cause"),
+        size=row["size"],
         source=_source(tx, row, origin.get("source")),
         claims=claims,
-        spec={"format": row["disk_format"], "upload": origin.get("upload")},
+        spec={
+            "format": row["disk_format"],
+            **{name: origin.get(name) for name in ("upload", "url", "limit")},
+        },
         agents=agents.views(tx, {claim.agent for claim in claims}),
     )
 

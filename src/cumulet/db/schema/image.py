@@ -13,7 +13,7 @@ images = table(
     text("name", null=True),
     #: present, gone
     text("desired"),
-    #: queued, saving, active, killed, deactivated, …
+    #: queued, saving, uploading, importing, active, killed, deactivated
     text("status"),
     text("visibility", "shared"),
     flag("protected"),
@@ -29,14 +29,27 @@ images = table(
     text("os_hash_value", null=True),
     #: What an inspection of the bytes found; "unsafe:…" is never booted.
     text("inspected", null=True),
-    #: Why the last upload did not become an image.
+    #: Why the last upload or import did not become an image, and what kind of reason that is: "unsafe", "large", …
     text("error", null=True),
-    document("properties"),
-    #: Where the bytes come from while they are not here: {"upload": id} or {"source": claim}.
+    text("cause", null=True),
+    #: Where the bytes come from while they are not here: {"upload": id}, {"url": …} or {"source": claim}.
     document("origin", null=True, default=None),
+    #: The import that is under way, and the stores that the last one has yet to fill, and failed to.
+    text("import_task", null=True),
+    text("import_left", null=True),
+    text("import_failed", null=True),
     moment("created_at"),
     moment("updated_at"),
     sa.Index("ix_images_created_at", "created_at", "id"),
+    sa.Index("ix_images_owner", "owner"),
+)
+
+#: What users write about an image beyond its own fields.
+image_properties = table(
+    "image_properties",
+    ref("image_id", "images.id", primary=True, on_delete="CASCADE"),
+    sa.Column("name", sa.Text, primary_key=True),
+    text("value"),
 )
 
 image_tags = table(
@@ -52,4 +65,5 @@ image_members = table(
     text("status", "pending"),
     moment("created_at"),
     moment("updated_at"),
+    sa.Index("ix_image_members_member", "member"),
 )

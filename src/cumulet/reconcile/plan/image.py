@@ -1,7 +1,10 @@
 """The plan of an image. Pure.
 
 An image's bytes are the claim ``file`` of the image store. They come from an upload, which the store fetches
-from the process that has the client, or from a ``source``: a copy of a disk or volume, made where that is.
+from the process that has the client, from an address on the web, which the store reads, or from a
+``source``: a copy of a disk or volume, made where that is.
+
+What is staged (``uploading``) has its bytes in the store already, and becomes ``active`` when it is imported.
 """
 
 from __future__ import annotations
@@ -27,6 +30,9 @@ from cumulet.reconcile.plan.base import (
 )
 from cumulet.values import AgentView, Claim
 
+#: An image in one of these gets its bytes.
+FILLING = ("saving", "uploading", "importing")
+
 
 class Source(msgspec.Struct, frozen=True):
     """Where the bytes are copied from: a claim of somebody else, at an agent."""
@@ -44,14 +50,19 @@ class Image(msgspec.Struct, frozen=True):
     id: str
     #: present or gone
     desired: str
-    #: queued, saving, active, killed, …
+    #: queued, saving, uploading, importing, active, killed, …
     status: str
     now: float
     patience: float
     #: The image store.
     store: str | None = None
-    #: Id of the upload that is under way.
-    upload: str | None = None
+    #: Its bytes come from a client or from the web: it goes back to be tried again if they do not come.
+    incoming: bool = False
+    #: Why nobody sends the bytes any more, and the kind of reason.
+    abandoned: str | None = None
+    cause: str | None = None
+    #: Bytes of what is staged, once that is known.
+    size: int | None = None
     source: Source | None = None
     claims: tuple[Claim, ...] = ()
     spec: Mapping[str, Any] = {}
@@ -83,22 +94,21 @@ def report_lost_data(view: Image) -> Step | None:
     file = _claim(view, "file")
     if file is None or not file.lost:
         return None
-    return (Set({"status": "killed"}),) if view.status != "killed" else Wait("its data is lost")
+    return (
+        (Set({"status": "killed", "origin": None}),) if view.status != "killed" else Wait("its data is lost")
+    )
 
 
 def give_up_what_cannot_be_filled(view: Image) -> Step | None:
     """An image whose bytes will not become whole does not stay: an upload's goes back to be tried again."""
-    if view.status != "saving":
+    if view.status not in FILLING:
         return None
     file, source = _claim(view, "file"), _claim(view, "source")
-    if file is not None and file.made:
+    if file is not None and file.made and file.wanted:
         return None
     broken = file is not None and file.wanted and file.error is not None
-    if view.upload is not None:
-        if not broken:
-            return None
-        assert file is not None
-        return (Unwant((file.id,)), Set({"status": "queued", "origin": None, "error": file.error}))
+    if view.incoming:
+        return _try_again(view, file)
     if view.source is None:
         return (Set({"desired": "gone"}),)
     if source is not None and source.error is not None:
@@ -107,6 +117,19 @@ def give_up_what_cannot_be_filled(view: Image) -> Step | None:
     if broken or slow or (not view.source.there and not (source is not None and source.ready)):
         return (Set({"desired": "gone"}),)
     return None
+
+
+def _try_again(view: Image, file: Claim | None) -> Step | None:
+    reason, cause = view.abandoned, view.cause
+    if file is not None and file.wanted:
+        if file.error is not None:
+            reason, cause = file.error, file.facts.get("cause")
+        elif reason is None and away(view.agents, file):
+            reason = "the image store does not answer"
+    if reason is None:
+        return None
+    back = Set({"status": "queued", "origin": None, "size": None, "error": reason, "cause": cause})
+    return (Unwant((file.id,)), back) if file is not None and file.wanted else (back,)
 
 
 def want_a_copy(view: Image) -> Step | None:
@@ -127,7 +150,7 @@ def let_the_original_go(view: Image) -> Step | None:
 
 
 def want_its_bytes(view: Image) -> Step | None:
-    if view.status != "saving" or _claim(view, "file") is not None:
+    if view.status not in FILLING or _claim(view, "file") is not None:
         return None
     if view.store is None:
         return Wait("there is no image store")
@@ -137,7 +160,7 @@ def want_its_bytes(view: Image) -> Step | None:
 
 def show_it_active(view: Image) -> Step | None:
     file = _claim(view, "file")
-    if view.status != "saving" or file is None or not file.ready:
+    if view.status not in ("saving", "importing") or file is None or not file.ready:
         return None
     facts = file.facts
     return (
@@ -145,6 +168,7 @@ def show_it_active(view: Image) -> Step | None:
             {
                 "status": "active",
                 "error": None,
+                "cause": None,
                 "origin": None,
                 "size": facts.get("size"),
                 "virtual_size": facts.get("virtual_size"),
@@ -155,6 +179,13 @@ def show_it_active(view: Image) -> Step | None:
             }
         ),
     )
+
+
+def show_what_is_staged(view: Image) -> Step | None:
+    file = _claim(view, "file")
+    if view.status != "uploading" or view.size is not None or file is None or not file.ready:
+        return None
+    return (Set({"size": file.facts.get("size", 0)}),)
 
 
 def need_the_copy_no_more(view: Image) -> Step | None:
@@ -179,6 +210,7 @@ RULES: tuple[Rule[Image], ...] = (
     let_the_original_go,
     want_its_bytes,
     show_it_active,
+    show_what_is_staged,
     need_the_copy_no_more,
     wait_for_the_bytes,
 )
