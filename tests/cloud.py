@@ -6,15 +6,18 @@ async with test_cloud(db) as cloud:
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import httpx2
 
-from cumulet.app import application
+from cumulet.agent.build import Supervisor
+from cumulet.app import application, running
 from cumulet.chance import Chance, RealChance
-from cumulet.config import Auth, Config
+from cumulet.config import Auth, Config, Hosts
 from cumulet.core import flavors, network_seed, resource_classes, traits
 from cumulet.core.bootstrap import DOMAIN, fixed, seed_identity
 from cumulet.db.engine import Database, Tx
@@ -55,6 +58,8 @@ class TestCloud:
         self.chance = chance
         self.app = application(db, config, chance)
         self.client = httpx2.AsyncClient(transport=InProcess(self.app), base_url="http://cloud")
+        #: The agents by name, in a running cloud.
+        self.agents: dict[str, Supervisor] = {}
         self._tokens: dict[str, str] = {}
 
     @staticmethod
@@ -145,6 +150,33 @@ async def test_cloud(
 
 
 test_cloud.__test__ = False
+
+#: Seconds in which what a test waits for must come true; it comes sooner, or the test fails.
+PATIENCE = 20.0
+
+
+@contextlib.asynccontextmanager
+async def running_cloud(
+    db: Database, directory: Path, *, config: Config | None = None, chance: Chance | None = None
+) -> AsyncIterator[TestCloud]:
+    """``test_cloud`` with its workers and agents at work, whose state is below ``directory``."""
+    config = config or Config(auth=CHEAP, hosts=Hosts(count=2))
+    async with (
+        test_cloud(db, config=config, chance=chance) as cloud,
+        running(db, cloud.app, config, cloud.chance, directory) as agents,
+    ):
+        cloud.agents = agents
+        yield cloud
+
+
+async def until(condition: Callable[[], Awaitable[Any]]) -> Any:
+    """What ``condition`` gives once that is true; it is asked again and again. Fails after PATIENCE."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            found = await condition()
+            if found:
+                return found
+            await asyncio.sleep(0.005)
 
 
 def seed(tx: Tx, auth: Auth, seeds: Seeds) -> None:

@@ -33,7 +33,15 @@ from cumulet.wire.asgi import InProcess
 log = structlog.get_logger()
 
 #: Every API of the cloud; the first serves what no other prefix does.
-AREAS: tuple[Area, ...] = (root.AREA, identity.AREA, image.AREA, compute.AREA, network.AREA, placement.AREA, agent.AREA)
+AREAS: tuple[Area, ...] = (
+    root.AREA,
+    identity.AREA,
+    image.AREA,
+    compute.AREA,
+    network.AREA,
+    placement.AREA,
+    agent.AREA,
+)
 
 _VOLUME = worker.Kind(volume_plan.RULES, volumes.view, volumes.apply)
 _NETWORK = worker.Kind(network_plan.RULES, holding.view, holding.apply)
