@@ -6,7 +6,10 @@ from cumulet.api import faults
 from cumulet.api.asgi import Area
 from cumulet.api.compute import (
     aggregates,
+    audit_log,
+    extensions,
     flavors,
+    gone,
     hosts,
     hypervisors,
     keypairs,
@@ -14,6 +17,7 @@ from cumulet.api.compute import (
     quota_sets,
     server_groups,
     services,
+    tenant_usage,
     versions,
     zones,
 )
@@ -34,6 +38,10 @@ AREA = Area(
         *server_groups.ROUTES,
         *quota_sets.ROUTES,
         *limits.ROUTES,
+        *tenant_usage.ROUTES,
+        *audit_log.ROUTES,
+        *extensions.ROUTES,
+        *gone.ROUTES,
     ),
     rules={**server_groups.RULES, **limits.RULES},
     versions=versions.VERSIONS,
