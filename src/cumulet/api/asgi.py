@@ -199,6 +199,8 @@ class Application:
         return response
 
     async def _handle(self, area: Area, request: Request) -> Response:
+        if "\0" in request.path:
+            raise NotFound("The resource could not be found.")
         inside = request.path[len(area.prefix) :] if area.prefix.strip("/") else request.path
         if area.versions is not None:
             request.version = area.versions.minimum

@@ -90,9 +90,13 @@ class Request:
         if not body:
             raise Invalid("The request has no body; a JSON document was expected.")
         try:
-            return msgspec.json.decode(body)
+            raw = msgspec.json.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise Invalid(f"Malformed request body: {error}") from None
+        # PostgreSQL stores no NUL in text. Escaped is the only way in which JSON can have one.
+        if b"\\u0000" in body and _has_nul(raw):
+            raise Invalid("Malformed request body: a text holds the character U+0000.")
+        return raw
 
     async def document(self) -> dict[str, Any]:
         """The body as a JSON object. Raises Invalid."""
@@ -115,6 +119,8 @@ class Request:
                 )
             except ValueError as error:
                 raise Invalid(f"Malformed query string: {error}") from None
+            if any("\0" in text for pair in self._query for text in pair):
+                raise Invalid("Malformed query string: it holds the character U+0000.")
         return self._query
 
     def arg(self, name: str, default: str | None = None) -> str | None:
@@ -138,6 +144,14 @@ class Request:
     def url(self, path: str) -> str:
         """A link: the address that the client used, and ``path``."""
         return self.base + path
+
+
+def _has_nul(raw: Any) -> bool:
+    if isinstance(raw, str):
+        return "\0" in raw
+    if isinstance(raw, dict):
+        return any(_has_nul(key) or _has_nul(value) for key, value in raw.items())
+    return isinstance(raw, list) and any(map(_has_nul, raw))
 
 
 _TRUE = frozenset({"1", "t", "true", "on", "y", "yes"})
