@@ -135,8 +135,8 @@ class TestCloud:
 async def test_cloud(
     db: Database,
     *,
-    config: Config | None = None,
-    chance: Chance | None = None,
+    config: Config | None = None,  # noqa: PT028
+    chance: Chance | None = None,  # noqa: PT028
     seeds: Seeds | None = None,  # noqa: PT028
 ) -> AsyncIterator[TestCloud]:
     """A seeded cloud over ``db``, which must be empty and prepared. ``seeds``: instead of SEEDS."""

@@ -9,7 +9,7 @@ import pytest
 from tests.cloud import CHEAP, TestCloud, test_cloud
 
 from cumulet.config import Config
-from cumulet.core import token
+from cumulet.core import credentials, token
 from cumulet.core.bootstrap import DOMAIN
 from cumulet.db.engine import Database, Tx
 
@@ -200,10 +200,10 @@ async def test_whose_token_one_may_look_at(cloud: TestCloud) -> None:
 
 async def test_keys_rotate_without_logging_anybody_out(cloud: TestCloud) -> None:
     old = await cloud.login(id=cloud.user("demo"), scope="unscoped")
-    await cloud.db.write(token.rotate_keys)
+    await cloud.db.write(credentials.rotate_keys)
     assert (await show(cloud, old)).status_code == 200
     for _ in range(token.KEPT_KEYS):
-        await cloud.db.write(token.rotate_keys)
+        await cloud.db.write(credentials.rotate_keys)
     fresh = await cloud.login(id=cloud.user("admin"), scope={"project": {"id": cloud.project("admin")}})
     found = await cloud.get(URL, token=fresh, headers={"X-Subject-Token": old})
     assert found.status_code == 404

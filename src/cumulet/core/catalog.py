@@ -58,6 +58,11 @@ def address(url: str, base: str, ids: Mapping[str, str | None]) -> str | None:
     return None if missing else found
 
 
+def variables(url: str) -> list[str]:
+    """What an endpoint's address refers to."""
+    return _VARIABLE.findall(url)
+
+
 def catalogue(tx: Tx, base: str, ids: Mapping[str, str | None]) -> list[dict[str, Any]]:
     """The catalogue of a scope: every enabled service with its enabled endpoints.
 

@@ -179,8 +179,11 @@ def ensure_keys(tx: Tx) -> None:
     )
 
 
-def rotate_keys(tx: Tx) -> None:
-    """Encrypt with a new key from now on. What older keys encrypted stays readable while they are kept."""
+def add_key(tx: Tx) -> None:
+    """Encrypt with a new key from now on. What older keys encrypted stays readable while they are kept.
+
+    Use credentials.rotate_keys, which also encrypts anew what must not be lost with an old key.
+    """
     kept = list(keys(tx))
     tx.update("settings", _KEYS, value={"keys": [Fernet.generate_key().decode(), *kept][:KEPT_KEYS]})
     epoch.touch(tx)

@@ -46,6 +46,8 @@ users = table(
     text("password_digest", null=True),
     moment("password_set_at", null=True),
     moment("password_expires_at", null=True),
+    #: True if the user chose it, rather than an administrator.
+    flag("password_own"),
     #: Digests of the passwords before, the newest first.
     document("password_history", "[]"),
     document("options"),
