@@ -97,7 +97,9 @@ def _known(tx: Tx, named: Mapping[str, str], ec2: bool) -> dict[str, Any]:
 async def _wanted(request: Request, noun: str, field: str) -> dict[str, Any]:
     body = (await request.document()).get(noun)
     value = body.get(field) if isinstance(body, dict) else None
-    if value is None and field != "trustor_user_id":
+    # A domain that is made as a project is in no domain, and so no manager's.
+    alone = isinstance(body, dict) and bool(body.get("is_domain"))
+    if value is None and field != "trustor_user_id" and not alone:
         # As the handlers fill it in.
         value = request.caller.domain_id if field == "domain_id" else request.caller.user_id
     return {f"target.{noun}.{field}": value} if isinstance(value, str) else {}
