@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from cumulet.core import network_quotas, network_removal
+from cumulet.core import network_agents, network_quotas, network_removal
 from cumulet.core.network_resources import (
+    MAX_ROWS,
     STANDARD,
     Column,
     Item,
     Listing,
     Noun,
+    any_of,
     bump,
     flag,
     owner_of,
@@ -82,17 +84,20 @@ _POLICED = frozenset(
 # --- reading ---
 
 
+#: Shared with the caller, as external or altogether, or with everybody.
+_OPEN = (
+    "n.id in (select r.object_id from rbac_policies r where r.object_type = 'network' "
+    "and r.target_project in ('*', :caller_project))"
+)
+
+
 def visible(where: Where, rights: Rights) -> None:
     """Let through the networks that the caller sees: its own, shared ones, external ones; for some, all."""
     where.params["caller_project"] = rights.project
     reach = rights.reach("get_network")
     if reach == "all":
         return
-    open_to_caller = (
-        "n.shared or n.external or n.id in (select r.object_id from rbac_policies r where r.object_type = 'network' "
-        "and r.target_project = :caller_project)"
-    )
-    where.add(f"n.project_id = :caller_project or {open_to_caller}" if reach == "own" else open_to_caller)
+    where.add(f"n.project_id = :caller_project or {_OPEN}" if reach == "own" else _OPEN)
 
 
 def page(tx: Tx, rights: Rights, listing: Listing) -> list[Row]:
@@ -124,7 +129,8 @@ def _seen(row: Row) -> Row:
 
 
 def _complete(tx: Tx, rows: list[Row]) -> list[Row]:
-    """Add ``subnets`` and ``tags``."""
+    """Add ``subnets``, ``zones`` and ``tags``."""
+    zones = network_agents.zones(tx) if rows else []
     subnets: dict[str, list[str]] = {}
     for ids in chunks((row["id"] for row in rows), 1000):
         for subnet in tx.all(
@@ -133,6 +139,7 @@ def _complete(tx: Tx, rows: list[Row]) -> list[Row]:
             subnets.setdefault(subnet["network_id"], []).append(subnet["id"])
     for row in rows:
         _seen(row)["subnets"] = subnets.get(row["id"], [])
+        row["zones"] = zones
     with_tags(tx, NOUN.many, rows)
     return rows
 
@@ -140,6 +147,17 @@ def _complete(tx: Tx, rows: list[Row]) -> list[Row]:
 def target(row: Row) -> dict[str, Any]:
     """What rules may ask of a network."""
     return {"project_id": row["project_id"], "shared": row["shared"], "router:external": row["external"]}
+
+
+def at_agent(tx: Tx, rights: Rights, agent: str) -> list[Row]:
+    """The networks that an agent has, complete. Raises NotFound, Forbidden."""
+    ids = network_agents.held_by(tx, rights, agent, "switch")
+    where = Where()
+    visible(where, rights)
+    any_of(where, "n.id in :values", ids[:MAX_ROWS])
+    return _complete(
+        tx, tx.all(f"select {NOUN.select} from networks n where {where.sql} order by n.id", **where.params)
+    )
 
 
 def usable(tx: Tx, project_id: str, ids: Sequence[str] | None = None) -> list[Row]:
@@ -172,6 +190,7 @@ def create(tx: Tx, rights: Rights, item: Item) -> Row:
 
 def insert(tx: Tx, project_id: str, item: Item) -> str:
     """Make a network, without asking who may; returns its id. Raises OverQuota, Invalid, Conflict."""
+    network_agents.check_zones(tx, item.get("availability_zone_hints") or ())
     network_quotas.check(tx, project_id, "network")
     segment = _segment(tx, item)
     if item.get("is_default"):
@@ -299,7 +318,7 @@ def _share(tx: Tx, id: str, project_id: str, action: str) -> None:
 def _unshare(tx: Tx, id: str, action: str) -> None:
     tx.run(
         "delete from rbac_policies where object_id = :id and object_type = 'network' and action = :action "
-        "and target_project = '*'",
+        "and (target_project = '*' or action = 'access_as_external')",
         id=id,
         action=action,
     )

@@ -192,7 +192,7 @@ def _complete(tx: Tx, rows: list[Row]) -> list[Row]:
     return rows
 
 
-def _target(row: Row, item: Item | None = None) -> dict[str, Any]:
+def target(row: Row, item: Item | None = None) -> dict[str, Any]:
     """What rules may ask of a port, as it would be after ``item``."""
     owner = item.get("device_owner", row["device_owner"]) if item else row["device_owner"]
     return {
@@ -219,14 +219,14 @@ def create(tx: Tx, rights: Rights, item: Item) -> Row:
     """Make a port. Raises NotFound, Forbidden, OverQuota, Invalid, Conflict."""
     project_id = owner_of(rights, item)
     network = networks.find(tx, rights, item["network_id"])
-    target = {
+    asked_of = {
         "project_id": project_id,
         "network:project_id": network["project_id"],
         "shared": network["shared"],
         "device_owner": item.get("device_owner", ""),
     }
-    rights.demand("create_port", target)
-    _demand_attributes(rights, "create_port", item, target)
+    rights.demand("create_port", asked_of)
+    _demand_attributes(rights, "create_port", item, asked_of)
     _not_anothers_router(tx, rights, project_id, item.get("device_owner", ""), item.get("device_id", ""))
     id = insert(tx, network, project_id, item, rights)
     return show(tx, rights, id)
@@ -341,8 +341,8 @@ def update(tx: Tx, rights: Rights, id: str, item: Item) -> Row:
     """Change a port. Raises NotFound, Forbidden, Invalid, Conflict."""
     tx.lock("ports", id)
     row = find(tx, rights, id)
-    rights.demand("update_port", _target(row))
-    _demand_attributes(rights, "update_port", item, _target(row, item))
+    rights.demand("update_port", target(row))
+    _demand_attributes(rights, "update_port", item, target(row, item))
     owner = item.get("device_owner", row["device_owner"])
     if "device_owner" in item or "device_id" in item:
         device_id = item.get("device_id", row["device_id"])
@@ -444,7 +444,7 @@ def _readdress(tx: Tx, row: Row, mac: str, owner: str, asked: Sequence[dict[str,
 def delete_as(tx: Tx, rights: Rights, id: str) -> None:
     """Remove a port as its user. Raises NotFound, Forbidden, Conflict for ports of routers and floating IPs."""
     row = find(tx, rights, id)
-    rights.demand("delete_port", _target(row))
+    rights.demand("delete_port", target(row))
     if row["device_owner"] in _OF_L3 and _has_device(tx, row):
         raise Conflict(
             f"Port {id} cannot be deleted directly via the port API: has device owner {row['device_owner']}.",

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cumulet.core import addresses, holding, ipam, network_quotas, network_removal, networks, ports, subnets
+from cumulet.core import (
+    addresses,
+    holding,
+    ipam,
+    network_agents,
+    network_quotas,
+    network_removal,
+    networks,
+    ports,
+    subnets,
+)
 from cumulet.core.network_resources import (
     STANDARD,
     Column,
@@ -83,7 +93,8 @@ def show(tx: Tx, rights: Rights, id: str) -> Row:
 
 
 def _complete(tx: Tx, rows: list[Row]) -> list[Row]:
-    """Add ``external_fixed_ips`` and ``tags``."""
+    """Add ``external_fixed_ips``, ``zones`` and ``tags``."""
+    zones = network_agents.zones(tx) if rows else []
     fixed: dict[str, list[dict[str, str]]] = {}
     gateways = [row["gateway_port_id"] for row in rows if row["gateway_port_id"]]
     for ids in chunks(gateways, 1000):
@@ -96,8 +107,16 @@ def _complete(tx: Tx, rows: list[Row]) -> list[Row]:
             )
     for row in rows:
         row["external_fixed_ips"] = fixed.get(row["gateway_port_id"], [])
+        row["zones"] = zones
     with_tags(tx, NOUN.many, rows)
     return rows
+
+
+def at_agent(tx: Tx, rights: Rights, agent: str) -> list[Row]:
+    """The routers that an agent has, complete. Raises NotFound, Forbidden."""
+    ids = network_agents.held_by(tx, rights, agent, "lrouter")
+    rows = [tx.all("select * from routers where id in :ids order by id", ids=some) for some in chunks(ids)]
+    return _complete(tx, [row for some in rows for row in some])
 
 
 # --- the router itself ---
@@ -119,6 +138,7 @@ def create(tx: Tx, rights: Rights, item: Item) -> Row:
 
 def insert(tx: Tx, project_id: str, item: Item) -> str:
     """Make a router without a gateway, without asking who may; returns its id. Raises OverQuota."""
+    network_agents.check_zones(tx, item.get("availability_zone_hints") or ())
     network_quotas.check(tx, project_id, "router")
     id = tx.uuid()
     holding.create(tx, id, "router", project_id)

@@ -55,7 +55,6 @@ NOUN = Noun(
         "ipv6_ra_mode": Column("coalesce(n.ipv6_ra_mode, '')"),
         "ipv6_address_mode": Column("coalesce(n.ipv6_address_mode, '')"),
         "subnetpool_id": Column("coalesce(n.subnetpool_id, '')"),
-        "dns_publish_fixed_ip": Column("n.dns_publish_fixed_ip", "flag", sort=False),
         "router:external": Column("w.external", "flag", sort=False),
     },
     specials={"shared": _shared},
@@ -83,8 +82,8 @@ def _visible(where: Where, rights: Rights) -> None:
     if reach == "all":
         return
     open_to_caller = (
-        "w.shared or w.external or w.id in (select r.object_id from rbac_policies r where r.object_type = 'network' "
-        "and r.target_project = :caller_project)"
+        "w.id in (select r.object_id from rbac_policies r where r.object_type = 'network' "
+        "and r.target_project in ('*', :caller_project))"
     )
     own = "n.project_id = :caller_project or w.project_id = :caller_project or "
     where.add(f"{own}{open_to_caller}" if reach == "own" else open_to_caller)
@@ -127,7 +126,8 @@ def _complete(tx: Tx, rows: list[Row]) -> list[Row]:
     return rows
 
 
-def _target(row: Row) -> dict[str, Any]:
+def target(row: Row) -> dict[str, Any]:
+    """What rules may ask of a subnet."""
     return {
         "project_id": row["project_id"],
         "network:project_id": row["network_project"],
@@ -143,13 +143,13 @@ def create(tx: Tx, rights: Rights, item: Item) -> Row:
     """Make a subnet. Raises NotFound, Forbidden, OverQuota, Invalid, Conflict."""
     project_id = owner_of(rights, item)
     network = networks.find(tx, rights, item["network_id"])
-    target = {
+    asked_of = {
         "project_id": project_id,
         "network:project_id": network["project_id"],
         "shared": network["shared"],
     }
-    rights.demand("create_subnet", target)
-    rights.demand_each("create_subnet", item.given & _POLICED, target)
+    rights.demand("create_subnet", asked_of)
+    rights.demand_each("create_subnet", item.given & _POLICED, asked_of)
     pool = _pool(tx, rights, item)
     id = insert(tx, network, project_id, item, pool)
     if item.get("tags"):
@@ -208,7 +208,7 @@ def insert(tx: Tx, network: Row, project_id: str, item: Item, pool: Row | None =
         gateway_ip=gateway, subnetpool_id=pool["id"] if pool else None,
         **item.columns(
             "name", "description", "enable_dhcp", "ipv6_ra_mode", "ipv6_address_mode", "dns_nameservers",
-            "host_routes", "service_types", "dns_publish_fixed_ip",
+            "host_routes", "service_types"
         ),
         **stamps(tx),
     )  # fmt: skip
@@ -349,8 +349,8 @@ def update(tx: Tx, rights: Rights, id: str, item: Item) -> Row:
     """Change a subnet. Raises NotFound, Forbidden, Invalid, Conflict."""
     tx.lock("subnets", id)
     row = show(tx, rights, id)
-    rights.demand("update_subnet", _target(row))
-    rights.demand_each("update_subnet", item.given & _POLICED, _target(row))
+    rights.demand("update_subnet", target(row))
+    rights.demand_each("update_subnet", item.given & _POLICED, target(row))
     version, values = row["ip_version"], dict(item.values)
     if values.get("enable_dhcp") and not row["enable_dhcp"]:
         _check_prefix(row["cidr"], version, True)
@@ -362,8 +362,7 @@ def update(tx: Tx, rights: Rights, id: str, item: Item) -> Row:
         _check_gateway(row["cidr"], version, gateway)
         _may_change_gateway(tx, row)
     changes = item.columns(
-        "name", "description", "enable_dhcp", "gateway_ip", "dns_nameservers", "host_routes", "service_types",
-        "dns_publish_fixed_ip",
+        "name", "description", "enable_dhcp", "gateway_ip", "dns_nameservers", "host_routes", "service_types"
     )  # fmt: skip
     current = row["allocation_pools"]
     if "allocation_pools" in values or gateway != row["gateway_ip"]:
@@ -396,7 +395,7 @@ def _may_change_gateway(tx: Tx, row: Row) -> None:
 def delete(tx: Tx, rights: Rights, id: str) -> None:
     """Remove a subnet. Ports lose the addresses that they gave themselves on it. Raises NotFound, Forbidden, Conflict."""
     row = find(tx, rights, id)
-    rights.demand("delete_subnet", _target(row))
+    rights.demand("delete_subnet", target(row))
     tx.lock("subnets", id)
     used = tx.all(
         "select f.address, p.id, p.device_owner from fixed_ips f join ports p on p.id = f.port_id "

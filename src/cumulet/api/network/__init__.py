@@ -5,16 +5,23 @@ from __future__ import annotations
 from cumulet.api import faults
 from cumulet.api.asgi import Area
 from cumulet.api.network import (
+    agents,
+    auto_topology,
+    extensions,
     floatingips,
+    ip_availability,
     networks,
     ports,
+    quotas,
+    rbac_policies,
     routers,
+    rules,
     securitygroups,
     subnetpools,
     subnets,
+    tags,
     versions,
 )
-from cumulet.api.network.rules import RULES
 
 AREA = Area(
     name="network",
@@ -22,6 +29,7 @@ AREA = Area(
     dialect=faults.network,
     routes=(
         *versions.ROUTES,
+        *extensions.ROUTES,
         *networks.ROUTES,
         *subnets.ROUTES,
         *subnetpools.ROUTES,
@@ -29,6 +37,12 @@ AREA = Area(
         *securitygroups.ROUTES,
         *routers.ROUTES,
         *floatingips.ROUTES,
+        *tags.ROUTES,
+        *quotas.ROUTES,
+        *rbac_policies.ROUTES,
+        *ip_availability.ROUTES,
+        *auto_topology.ROUTES,
+        *agents.ROUTES,
     ),
-    rules=RULES,
+    rules={**rules.RULES, **tags.RULES},
 )

@@ -65,7 +65,6 @@ subnets = table(
     document("dns_nameservers", "[]"),
     document("host_routes", "[]"),
     document("service_types", "[]"),
-    flag("dns_publish_fixed_ip"),
     #: Rank of the address that was chosen last; the next one is looked for behind it.
     text("cursor", ""),
     *standard(),
@@ -226,6 +225,14 @@ rbac_policies = table(
     text("target_project"),
     sa.UniqueConstraint("object_id", "action", "target_project"),
     sa.Index("ix_rbac_policies_target_project", "target_project", "object_type", "action"),
+)
+
+#: The network that was made for a project that wanted one without naming it, and its router.
+auto_topologies = table(
+    "auto_topologies",
+    key("project_id"),
+    ref("network_id", "networks.id"),
+    ref("router_id", "routers.id"),
 )
 
 #: Tags of everything in this area; ``resource`` is the collection's name.

@@ -48,7 +48,7 @@ def view(row: Mapping[str, Any]) -> dict[str, Any]:
         "port_security_enabled": row["port_security_enabled"],
         "dns_domain": row["dns_domain"],
         "availability_zone_hints": row["zone_hints"],
-        "availability_zones": [],
+        "availability_zones": row["zones"],
         "provider:network_type": row["network_type"],
         "provider:physical_network": row["physical_network"],
         "provider:segmentation_id": row["segmentation_id"],

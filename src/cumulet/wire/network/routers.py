@@ -77,7 +77,7 @@ def view(row: Mapping[str, Any]) -> dict[str, Any]:
         "distributed": row["distributed"],
         "ha": row["ha"],
         "availability_zone_hints": row["zone_hints"],
-        "availability_zones": [],
+        "availability_zones": row["zones"],
     }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from cumulet.wire.network import checks
 from cumulet.wire.network.attributes import ABSENT, READ_ONLY, Attribute, Table
-from cumulet.wire.network.shapes import FLAG, NAME, STANDARD, UUID, standard
+from cumulet.wire.network.shapes import NAME, STANDARD, UUID, standard
 
 _MODES = ("slaac", "dhcpv6-stateful", "dhcpv6-stateless")
 _MODE = Attribute(post=True, default=ABSENT, check=checks.either(checks.among(_MODES)))
@@ -49,7 +49,6 @@ ATTRIBUTES: Table = {
     "service_types": Attribute(
         post=True, put=True, default=ABSENT, convert=checks.list_or_empty, check=_service_types
     ),
-    "dns_publish_fixed_ip": FLAG,
     "router:external": READ_ONLY,
 }
 
@@ -71,6 +70,5 @@ def view(row: Mapping[str, Any]) -> dict[str, Any]:
         "ipv6_address_mode": row["ipv6_address_mode"],
         "subnetpool_id": row["subnetpool_id"],
         "service_types": row["service_types"],
-        "dns_publish_fixed_ip": row["dns_publish_fixed_ip"],
         "router:external": row["network_external"],
     }
