@@ -183,3 +183,12 @@ async def test_links_use_the_address_that_the_client_used(cloud: TestCloud) -> N
     flavor = (await cloud.get(f"{URL}/1")).json()["flavor"]
     assert [link["rel"] for link in flavor["links"]] == ["self", "bookmark"]
     assert (await cloud.get(flavor["links"][0]["href"])).json()["flavor"] == flavor
+
+
+async def test_extra_specs_are_checked_since_2_86(cloud: TestCloud) -> None:
+    path, bad = f"{URL}/1/os-extra_specs", {"extra_specs": {"hw:cpu_policy": "sharrred"}}
+    assert (await cloud.post(path, as_="admin", json=bad, version="compute 2.86")).status_code == 400
+    assert (await cloud.post(path, as_="admin", json=bad, version="compute 2.85")).status_code == 200
+    one = {"hw:cpu_policy": "sharrred"}
+    answer = await cloud.put(f"{path}/hw:cpu_policy", as_="admin", json=one, version="compute 2.86")
+    assert answer.status_code == 400

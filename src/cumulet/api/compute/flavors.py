@@ -11,7 +11,7 @@ from cumulet.api.compute import permit
 from cumulet.api.compute.links import links, page_of, unknown_marker, with_more
 from cumulet.api.query import only
 from cumulet.api.request import Request, Response, accepted, boolean, ok
-from cumulet.core import flavors
+from cumulet.core import extra_specs, flavors
 from cumulet.core.flavors import Filters, Flavor
 from cumulet.core.policy import ADMIN, ANYONE, READER
 from cumulet.db.query import MarkerNotFound, Query
@@ -183,6 +183,8 @@ async def update_spec(request: Request) -> Response:
 
 async def _set_specs(request: Request, specs: dict[str, Any]) -> None:
     texts = {name: str(value) for name, value in specs.items()}
+    if request.version >= (2, 86):
+        extra_specs.check(texts)
     await request.cloud.db.write(
         flavors.set_extra_specs, request.caller, request.params["flavor_id"], texts, wire.SPECS
     )
