@@ -166,7 +166,12 @@ async def running_cloud(
         running(db, cloud.app, config, cloud.chance, directory) as agents,
     ):
         cloud.agents = agents
+        await until(lambda: _all_known(cloud))
         yield cloud
+
+
+async def _all_known(cloud: TestCloud) -> bool:
+    return await cloud.db.read(lambda tx: tx.value("select count(*) from agents where session is null") == 0)
 
 
 async def until(condition: Callable[[], Awaitable[Any]]) -> Any:

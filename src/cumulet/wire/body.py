@@ -177,3 +177,18 @@ def _absent(shape: type[msgspec.Struct], version: Version) -> tuple[str, ...]:
 def _nested(shape: type[msgspec.Struct]) -> tuple[tuple[str, str, Any], ...]:
     found = ((f.name, *_structs(f.shape)) for f in _fields(shape))
     return tuple((name, how, inner) for name, how, inner in found if how and _versioned(inner))
+
+
+def unset(value: msgspec.Struct, version: Version) -> None:
+    """Leave out what the version does not know, in place: ``encode`` for many structs whose fields can be UNSET.
+
+    Structs inside are not looked at. The value is then encoded as it is.
+    """
+    for name in _absent_attributes(type(value), version):
+        setattr(value, name, msgspec.UNSET)
+
+
+@lru_cache(maxsize=4096)
+def _absent_attributes(shape: type[msgspec.Struct], version: Version) -> tuple[str, ...]:
+    absent = set(_absent(shape, version))
+    return tuple(f.name for f in msgspec.structs.fields(shape) if f.encode_name in absent)

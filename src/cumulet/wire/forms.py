@@ -42,7 +42,7 @@ def _printable(character: str) -> bool:
 
 def instant(seconds: float) -> str:
     """Seconds since the epoch as ``2026-08-01T10:20:30Z``."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")[:19] + "Z"
 
 
 def instant_or_none(seconds: float | None) -> str | None:
@@ -52,7 +52,7 @@ def instant_or_none(seconds: float | None) -> str | None:
 
 def precise(seconds: float) -> str:
     """Seconds since the epoch as ``2026-08-01T10:20:30.000000``: UTC, without saying so."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds")[:26]
 
 
 def precise_or_none(seconds: float | None) -> str | None:

@@ -72,6 +72,7 @@ servers = table(
     document("fault", null=True, default=None),
     #: The flavor as it was when it was chosen.
     document("flavor"),
+    text("flavorid"),
     #: What of it counts against the quota.
     integer("vcpus"),
     integer("ram"),
@@ -101,7 +102,7 @@ servers = table(
     document("counters"),
     #: A single action in flight that no row stands for, e.g. {"name": "reboot", "count": 3}.
     document("pending", null=True, default=None),
-    ref("group_id", "server_groups.id", null=True),
+    ref("group_id", "server_groups.id", null=True, on_delete="SET NULL"),
     moment("created_at"),
     moment("updated_at"),
     moment("launched_at", null=True),
@@ -110,6 +111,8 @@ servers = table(
     integer("number"),
     sa.Index("ix_servers_project_id_created_at", "project_id", "created_at", "id"),
     sa.Index("ix_servers_created_at", "created_at", "id"),
+    #: Usage is counted from the index alone.
+    sa.Index("ix_servers_usage", "project_id", "vm_state", "vcpus", "ram"),
 )
 
 server_tags = table(
