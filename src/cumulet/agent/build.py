@@ -71,7 +71,7 @@ def drivers(
         return [sim.SimDriver(directory, sim.VOLUME_KINDS, chance, target=name)]
     if kind == "network":
         return [sim.SimDriver(directory, sim.NETWORK_KINDS, chance)]
-    return [ImageFiles(directory, client.bytes_of)]
+    return [ImageFiles(directory, client.bytes_of, limit=config.images.size_limit_gb << 30)]
 
 
 class Supervisor:

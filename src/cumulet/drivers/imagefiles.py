@@ -16,13 +16,16 @@ import hashlib
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, ParamSpec, TypeVar
 
 import msgspec
 
 from cumulet.drivers import inspection
 from cumulet.drivers.base import BytesOf, Failed, Thing, Unknown
 from cumulet.wire.agent import Claim, Question
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 #: Bytes that are hashed and written in one go.
 BLOCK = 1 << 20
@@ -84,7 +87,7 @@ class ImageFiles:
             with part.open("w+b") as file:
                 taken = _Taken(file, self._limit if limit is None else min(limit, self._limit))
                 await _take(pieces, taken)
-                facts = await asyncio.to_thread(taken.finish)
+                facts = await _in_thread(taken.finish)
             _write(path.with_suffix(".json"), msgspec.json.encode(facts))
             os.replace(part, path)
             _sync(self.directory)
@@ -171,21 +174,47 @@ class _Taken:
 
 async def _take(pieces: AsyncIterator[bytes], taken: _Taken) -> None:
     """Take all pieces. A block is hashed and written in a thread while the next one comes in."""
-    writing: asyncio.Future[None] | None = None
+    writing: asyncio.Task[None] | None = None
     try:
         async for block in _blocks(pieces):
             if writing is not None:
                 await writing
-            writing = asyncio.ensure_future(asyncio.to_thread(taken.block, block))
+            writing = asyncio.create_task(_in_thread(taken.block, block))
         if writing is not None:
             await writing
     finally:
-        if writing is not None and not writing.done():
-            # Nothing may write to the file after this has ended.
-            await asyncio.wait([writing])
+        if writing is not None:
+            await _ended(writing)
         close = getattr(pieces, "aclose", None)
         if close is not None:
             await close()
+
+
+async def _in_thread(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Run the function in a thread. Whoever is cancelled meanwhile waits until the thread has ended.
+
+    So nothing writes to a file any more when its claim is said to be gone.
+    """
+    running = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await _ended(running)
+        raise
+
+
+async def _ended(work: asyncio.Future[Any]) -> None:
+    """Return once the work has ended, how often one is cancelled meanwhile, and then pass that on."""
+    cancelled = False
+    while not work.done():
+        try:
+            await asyncio.wait([work])
+        except asyncio.CancelledError:
+            cancelled = True
+    if not work.cancelled():
+        work.exception()
+    if cancelled:
+        raise asyncio.CancelledError
 
 
 def _write(path: Path, data: bytes) -> None:

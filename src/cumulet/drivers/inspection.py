@@ -228,6 +228,8 @@ def _check_descriptor(raw: bytes) -> None:
     kind = re.search(r'createtype="([^"]{0,63})"', text)
     if kind is None or kind[1] not in _KNOWN_VMDK:
         raise Unsafe(f"it is a vmdk of the type {kind[1] if kind else 'unknown'}, which is not taken")
+    if "parentfilenamehint" in text or re.search(r"parentcid\s*=\s*(?!ffffffff)", text):
+        raise Unsafe("its vmdk descriptor names a backing file")
     extents = []
     for line in text.splitlines():
         line = line.strip()
