@@ -254,13 +254,31 @@ class Agent:
         if claim.wanted and claim.act and self._done(id):
             return
         choice = choose(claim, thing, self._done, self._needed_here(id))
-        if choice == "tell":
-            if not self.store.idle(id):
-                self._pause(id)
-                return
-            self._tell(claim, thing, None)
-        elif choice != "wait":
-            self._tasks[id] = asyncio.create_task(self._work(claim, choice))
+        if choice == "wait":
+            return
+        if not self.store.idle(id):
+            self._pause(id)  # a helper of an agent that died still works on it
+        else:
+            work = self._tell_absent(claim) if choice == "tell" else self._work(claim, choice)
+            self._tasks[id] = asyncio.create_task(work)
+
+    async def _tell_absent(self, claim: wire.Claim) -> None:
+        """Say that the thing is not there, after one more look: nothing works on it now, but something may have."""
+        try:
+            thing = await self.drivers[claim.kind].look(claim.id, claim.kind)
+        except KeyError:
+            thing = None  # no driver: never was a thing
+        except Failed:
+            self._failures[claim.id] = self._failures.get(claim.id, 0) + 1
+            self._tasks.pop(claim.id, None)
+            self._pause(claim.id)
+            return
+        self._tasks.pop(claim.id, None)
+        self._note(claim.id, thing)
+        if thing is None:
+            self._tell(claim, None, None)
+        if thing is not None or self.claims.get(claim.id) is not claim:
+            self._consider(claim.id)
 
     async def _work(self, claim: wire.Claim, choice: Choice) -> None:
         error: Failed | None = None
@@ -310,8 +328,6 @@ class Agent:
             self._acted[claim.id] = claim.revision
         else:
             self._failures[claim.id] = self._failures.get(claim.id, 0) + 1
-        if thing is None and not unknown and not self.store.idle(claim.id):
-            unknown = True
         self._tell(claim, thing, error, unknown)
         newest = self.claims.get(claim.id)
         if error is not None and newest is claim:
