@@ -161,7 +161,12 @@ def key(world: World) -> Any:
     )  # fmt: skip
     agents = tuple(_agent_key(agent, ranks[i]) for i, agent in enumerate(world.agents))
     news = tuple(
-        (n.agent, of[n.agent][n.since], of[n.agent][n.revision], tuple(_known_key(k, of[n.agent]) for k in n.claims))
+        (
+            n.agent,
+            of[n.agent][n.since],
+            of[n.agent][n.revision],
+            tuple(_known_key(k, of[n.agent]) for k in n.claims),
+        )
         for n in world.news
     )
     alive = {c.id for c in world.claims}
@@ -177,7 +182,9 @@ def key(world: World) -> Any:
 def _ranks(world: World, i: int, name: str) -> dict[int, int]:
     agent = world.agents[i]
     found = {-1, 0, world.counters[i], agent.since}
-    found |= {c.revision for c in world.claims if c.agent == name} | {c.acted for c in world.claims if c.agent == name}
+    found |= {c.revision for c in world.claims if c.agent == name} | {
+        c.acted for c in world.claims if c.agent == name
+    }
     found |= {k.revision for k in agent.known} | {r for _, r in agent.acted} | {s[1] for s in agent.outbox}
     found |= {h.revision for h in agent.helpers}
     for n in world.news:
@@ -222,7 +229,10 @@ class Cloud:
     def steps(self, w: World) -> Iterator[tuple[str, World]]:
         """Everything that can happen next, with a name. Raises Broken."""
         if w.server is not None and w.server.desired != "gone":
-            yield "user deletes", self.settle(replace(w, server=replace(w.server, desired="gone", task_state="deleting")))
+            yield (
+                "user deletes",
+                self.settle(replace(w, server=replace(w.server, desired="gone", task_state="deleting"))),
+            )
         if self.delete_volume and w.volume == "available" and w.attachment in ("", "passed"):
             yield "user deletes the volume", self.settle(replace(w, volume="gone"))
         if self.torn:
@@ -250,7 +260,10 @@ class Cloud:
         if not w.restored and any(agent.things for agent in w.agents):
             # The backup is from before the server was made; every agent begins a new session.
             agents = tuple(Agent(session=a.session + 1, things=a.things, helpers=a.helpers) for a in w.agents)
-            yield "an old database is restored", World(server=None, agents=agents, restored=True, disks=w.disks, given_up=w.given_up)
+            yield (
+                "an old database is restored",
+                World(server=None, agents=agents, restored=True, disks=w.disks, given_up=w.given_up),
+            )
         if not w.late and any(c.failing_since is not None for c in w.claims):
             yield "patience ends", self.settle(replace(w, late=True))
 
@@ -369,7 +382,12 @@ class Cloud:
                 needs = []
                 for need in change.needs:
                     named = next(
-                        (c.id for c in w.claims if (c.kind, c.part) == need and c.wanted and c.holder == holder), None
+                        (
+                            c.id
+                            for c in w.claims
+                            if (c.kind, c.part) == need and c.wanted and c.holder == holder
+                        ),
+                        None,
                     )
                     if named is not None:
                         needs.append(named)
@@ -385,12 +403,16 @@ class Cloud:
             case base.Unwant():
                 for id in change.claims:
                     if claims[id].wanted:
-                        claims[id] = msgspec.structs.replace(claims[id], wanted=False, error=None, failing_since=None)
+                        claims[id] = msgspec.structs.replace(
+                            claims[id], wanted=False, error=None, failing_since=None
+                        )
                         moved.add(id)
                 w = replace(w, given_up=w.given_up | set(change.claims))
             case base.DropNeed():
                 c = claims[change.claim]
-                claims[c.id] = msgspec.structs.replace(c, needs=tuple(n for n in c.needs if n != change.needs))
+                claims[c.id] = msgspec.structs.replace(
+                    c, needs=tuple(n for n in c.needs if n != change.needs)
+                )
                 need = claims.get(change.needs)
                 if need is not None and not need.wanted:
                     moved.add(need.id)
@@ -423,7 +445,9 @@ class Cloud:
                 free = [h for i, h in enumerate(HOSTS) if h not in w.away and i >= w.server.attempts]
                 if free:
                     w = replace(
-                        w, server=replace(w.server, host=free[0], placed=True, task_state="spawning"), allocated=True
+                        w,
+                        server=replace(w.server, host=free[0], placed=True, task_state="spawning"),
+                        allocated=True,
                     )
                 else:
                     w = replace(w, server=replace(w.server, desired="failed"))
@@ -491,7 +515,15 @@ class Cloud:
             needed_by = [o for o in w.claims if c.id in o.needs]
             act = ledger.servable(c, needs, needed_by) if self.safeguards.needs else True
             found.append(
-                Known(c.id, c.kind, c.wanted, act, c.made, c.revision, tuple(n.id for n in needs if n.agent == name))
+                Known(
+                    c.id,
+                    c.kind,
+                    c.wanted,
+                    act,
+                    c.made,
+                    c.revision,
+                    tuple(n.id for n in needs if n.agent == name),
+                )
             )
         return News(name, agent.session, agent.since, w.counters[i], tuple(found))
 
@@ -514,7 +546,11 @@ class Cloud:
             known[k.id] = k
             if old is not None and old.wanted and not k.wanted:
                 # A helper of ours that makes it is killed; what it had done by then is done.
-                helpers = [h for h in helpers if not (h.id == k.id and h.verb == "make" and h.session == agent.session)]
+                helpers = [
+                    h
+                    for h in helpers
+                    if not (h.id == k.id and h.verb == "make" and h.session == agent.session)
+                ]
         believed = set(agent.believed)
         if first:
             believed = set(agent.things)
@@ -598,13 +634,21 @@ class Cloud:
                 if effect and not makes:
                     continue
                 here = things if effect else agent.things
-                believed = (agent.believed | {helper.id}) if helper.id in here else agent.believed - {helper.id}
+                believed = (
+                    (agent.believed | {helper.id}) if helper.id in here else agent.believed - {helper.id}
+                )
                 seen = "present" if helper.id in here else "absent"
                 failed = replace(
-                    _outbox(agent, (helper.id, helper.revision, seen, True)), helpers=rest, things=here, believed=believed
+                    _outbox(agent, (helper.id, helper.revision, seen, True)),
+                    helpers=rest,
+                    things=here,
+                    believed=believed,
                 )
-                yield f"{label}, but fails", self._with_agent(
-                    replace(w, faults=w.faults + 1, disks=disks if effect else w.disks), i, failed
+                yield (
+                    f"{label}, but fails",
+                    self._with_agent(
+                        replace(w, faults=w.faults + 1, disks=disks if effect else w.disks), i, failed
+                    ),
                 )
 
     def vanish(self, w: World) -> Iterator[tuple[str, World]]:
@@ -626,7 +670,9 @@ class Cloud:
             before = claims.get(id)
             if before is None or before.agent != AGENTS[i]:
                 continue
-            report = Report(id, revision, seen, {"power": "on"} if seen == "present" else {}, "failed" if failed else None)  # type: ignore[arg-type]
+            report = Report(
+                id, revision, seen, {"power": "on"} if seen == "present" else {}, "failed" if failed else None
+            )  # type: ignore[arg-type]
             after = ledger.heard(before, report, 0.0)
             claims[id] = after
             if after.ready and not before.ready:
@@ -656,7 +702,9 @@ class Cloud:
                 if c.id in moved or not ledger.closable(asked, needed_by):
                     continue
                 del claims[c.id]
-                moved |= {n for n in c.needs if n in claims and not claims[n].wanted and claims[n].agent != c.agent}
+                moved |= {
+                    n for n in c.needs if n in claims and not claims[n].wanted and claims[n].agent != c.agent
+                }
                 again = True
 
     # --- the laws ---
@@ -675,7 +723,12 @@ class Cloud:
                 claim = open_[id]
                 if claim.kind == "export":
                     exporting.append(id)
-                elif claim.kind == "guest" and id not in w.left and not self.torn and not self._exported(w, claim):
+                elif (
+                    claim.kind == "guest"
+                    and id not in w.left
+                    and not self.torn
+                    and not self._exported(w, claim)
+                ):
                     raise Broken(f"the export of {id} was torn away while it runs")
         if len(exporting) > 1 and not self.torn:
             raise Broken(f"the volume has two writers: {', '.join(sorted(exporting))}")
@@ -708,8 +761,37 @@ class Found:
     whole: bool = True
 
 
-def explore(cloud: Cloud, *, limit: int = 2_000_000, vanish: bool = False) -> Found:
-    """Every reachable state, or the shortest way to a broken law, or ``limit`` states."""
+def calm(cloud: Cloud, w: World) -> World:
+    """What becomes of a world when nothing goes wrong any more, and its server is deleted at last.
+
+    Raises Broken if it does not end with nothing left.
+    """
+    quiet = replace(cloud, faults=0)
+    for name in tuple(w.away):
+        w = quiet.settle(replace(w, away=w.away - {name}))
+    for ending in (False, True):
+        if ending and w.server is not None and w.server.desired != "gone":
+            w = quiet.settle(replace(w, server=replace(w.server, desired="gone", task_state="deleting")))
+        for _ in range(400):
+            step = next((s for s in quiet.steps(w) if not s[0].startswith("user ")), None)
+            if step is None:
+                break
+            w = step[1]
+        else:
+            raise Broken("it does not come to rest")
+    left = [*(c.id for c in w.claims), *(id for agent in w.agents for id in agent.things)]
+    if w.server is not None or (left and not w.restored):
+        raise Broken(f"the server {'stays' if w.server else 'is gone'}, and {left} is left")
+    return w
+
+
+def explore(
+    cloud: Cloud, *, limit: int = 2_000_000, vanish: bool = False, calm_every: int | None = None
+) -> Found:
+    """Every reachable state, or the shortest way to a broken law, or ``limit`` states.
+
+    From every ``calm_every``-th state on it is also seen that all ends well once nothing goes wrong any more.
+    """
     start = cloud.settle(World())
     parents: dict[Any, tuple[Any, str]] = {key(start): (None, "")}
     frontier = [start]
@@ -721,7 +803,10 @@ def explore(cloud: Cloud, *, limit: int = 2_000_000, vanish: bool = False) -> Fo
             try:
                 following = list(steps)
                 if vanish and world.faults < cloud.faults:
-                    following += [(l, replace(a, faults=world.faults + 1)) for l, a in cloud.vanish(world)]
+                    following += [
+                        (label, replace(after, faults=world.faults + 1))
+                        for label, after in cloud.vanish(world)
+                    ]
             except Broken as broken:
                 return Found(len(parents), _path(parents, here), str(broken))
             for label, after in following:
@@ -731,6 +816,8 @@ def explore(cloud: Cloud, *, limit: int = 2_000_000, vanish: bool = False) -> Fo
                 parents[id] = (here, label)
                 try:
                     cloud.check(after)
+                    if calm_every and len(parents) % calm_every == 0:
+                        calm(cloud, after)
                 except Broken as broken:
                     return Found(len(parents), _path(parents, id), str(broken))
                 upcoming.append(after)

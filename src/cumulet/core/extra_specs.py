@@ -54,11 +54,30 @@ def _form(pattern: str) -> Check:
 
 _HW: Mapping[str, Check] = {
     **dict.fromkeys(
-        ["cpu_realtime", "hide_hypervisor_id", "locked_memory", "boot_menu", "vif_multiqueue_enabled", "mem_encryption", "pmu", "virtio_packed_ring", "ephemeral_encryption"],
+        [
+            "cpu_realtime",
+            "hide_hypervisor_id",
+            "locked_memory",
+            "boot_menu",
+            "vif_multiqueue_enabled",
+            "mem_encryption",
+            "pmu",
+            "virtio_packed_ring",
+            "ephemeral_encryption",
+        ],
         _truth,
     ),
     **dict.fromkeys(
-        ["numa_nodes", "cpu_sockets", "cpu_cores", "cpu_threads", "cpu_max_sockets", "cpu_max_cores", "cpu_max_threads", "numa_mem\\.\\d+"],
+        [
+            "numa_nodes",
+            "cpu_sockets",
+            "cpu_cores",
+            "cpu_threads",
+            "cpu_max_sockets",
+            "cpu_max_cores",
+            "cpu_max_threads",
+            "numa_mem\\.\\d+",
+        ],
         _whole(1),
     ),
     "cpu_realtime_mask": _form(_CPUS),
