@@ -15,7 +15,6 @@ silent and come back, the user deletes the server or the volume. In every state 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any

@@ -169,7 +169,7 @@ class Replay:
             self.db.write_now(self._delete)
         elif label.endswith(" reports"):
             self.db.write_now(self._hear, agent, world.agents[AGENTS.index(agent)].outbox)
-        elif label.endswith(" is silent") or label.endswith(" comes back"):
+        elif label.endswith((" is silent", " comes back")):
             self.db.write_now(self._silence, agent, label.endswith(" is silent"))
         elif label == "patience ends":
             self.chance.time += 10
@@ -252,7 +252,7 @@ def test_states_are_told_apart_by_what_matters() -> None:
     """Two orders of steps that have nothing to do with each other lead to one state."""
     cloud = Cloud(faults=0)
     start = cloud.settle(World())
-    steps = {label: after for label, after in cloud.steps(start)}
+    steps = dict(cloud.steps(start))
     one = dict(cloud.steps(steps["h1 polls"]))["v polls"]
     other = dict(cloud.steps(steps["v polls"]))["h1 polls"]
     assert {key(one)} != {key(start)}
