@@ -45,7 +45,7 @@ def make_server(tx: Tx, host: str, name: str = "s") -> str:
     tx.insert("holders", id=id, kind="server", project_id="p")
     tx.insert(
         "servers", id=id, project_id="p", user_id="u", name=name, hostname=name, desired="active",
-        vm_state="active", host=host, flavor=flavor, vcpus=2, ram=1024, reservation_id="r", created_at=tx.now, updated_at=tx.now,
+        vm_state="active", host=host, flavor=flavor, flavorid="1", vcpus=2, ram=1024, reservation_id="r", created_at=tx.now, updated_at=tx.now,
         number=1,
     )  # fmt: skip
     provider = tx.value("select id from resource_providers where agent = :host", host=host)
