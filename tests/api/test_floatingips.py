@@ -99,6 +99,8 @@ async def test_one_of_several_addresses_is_chosen(db: Database) -> None:
             "fixed_ip_address"
         ] == "10.1.0.10"
         assert (await change(cloud, made["id"], description="x"))["port_id"] == port
+        assert (await change(cloud, made["id"]))["port_id"] is None
+        await change(cloud, made["id"], port_id=port, fixed_ip_address="10.1.0.10")
         clash = await cloud.post(FLOATING, json={"floatingip": {**body, "fixed_ip_address": "10.1.0.10"}})
         assert problem(clash) == (409, "FloatingIPPortAlreadyAssociated")
         absent = await cloud.post(FLOATING, json={"floatingip": {**body, "fixed_ip_address": "10.1.0.99"}})
@@ -203,5 +205,5 @@ async def test_each_project_sees_its_own(db: Database) -> None:
         assert await ids(cloud, "floatingips") == sorted([mine["id"], given["id"]])
         assert await ids(cloud, "floatingips", "admin") == sorted([mine["id"], theirs["id"], given["id"]])
         assert (await cloud.delete(f"{FLOATING}/{theirs['id']}")).status_code == 404
-        pools = (await cloud.get(f"{BASE}/floatingip_pools")).json()["floatingip_pools"]
+        pools = (await cloud.get(f"{BASE}/floatingip-pools")).json()["floatingip_pools"]
         assert [pool["network_id"] for pool in pools] == [public]

@@ -122,6 +122,14 @@ async def test_a_network_on_demand(db: Database) -> None:
         assert (await cloud.delete(f"{path}/{other}", as_="other")).status_code == 204
         assert (await cloud.delete(f"{path}/{other}", as_="other")).status_code == 204
         assert await ids(cloud, "routers", "other") == []
+        again = (await cloud.get(f"{path}/{other}", as_="other")).json()["auto_allocated_topology"]
+        router = (await ids(cloud, "routers", "other"))[0]
+        port = (await ids(cloud, f"ports?device_id={router}", "other"))[0]
+        unplug = f"{BASE}/routers/{router}/remove_router_interface"
+        assert (await cloud.put(unplug, as_="other", json={"port_id": port})).status_code == 200
+        assert (await cloud.delete(f"{BASE}/routers/{router}", as_="other")).status_code == 204
+        assert (await cloud.delete(f"{BASE}/networks/{again['id']}", as_="other")).status_code == 204
+        assert (await cloud.get(f"{path}/{other}", as_="other")).json()["auto_allocated_topology"] != again
 
 
 async def test_a_network_on_demand_needs_defaults(db: Database) -> None:

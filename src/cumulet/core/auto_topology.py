@@ -84,8 +84,10 @@ def delete(tx: Tx, rights: Rights, project_id: str) -> None:
     )
     if row is None:
         return
-    tx.run("delete from auto_topologies where project_id = :project", project=named)
-    for port in tx.values("select port_id from router_interfaces where router_id = :id", id=row["router_id"]):
-        routers.remove_interface(tx, rights, row["router_id"], port_id=port)
-    routers.delete(tx, rights, row["router_id"])
+    if row["router_id"] is not None:
+        for port in tx.values(
+            "select port_id from router_interfaces where router_id = :id", id=row["router_id"]
+        ):
+            routers.remove_interface(tx, rights, row["router_id"], port_id=port)
+        routers.delete(tx, rights, row["router_id"])
     networks.delete(tx, rights, row["network_id"])

@@ -159,7 +159,11 @@ def update(tx: Tx, rights: Rights, id: str, item: Item) -> Row:
     tx.lock("floatingips", id)
     row = find(tx, rights, id)
     rights.demand("update_floatingip", {"project_id": row["project_id"]})
-    if "port_id" in item or "fixed_ip_address" in item:
+    if not item.values:
+        # Neutron lets go of the port where nothing is said.
+        _associate(tx, rights, row, None, None)
+        bump(tx, "floatingips", id)
+    elif "port_id" in item or "fixed_ip_address" in item:
         port_id = item.get("port_id") if "port_id" in item else row["port_id"]
         _associate(tx, rights, row, port_id, item.get("fixed_ip_address"))
     if item.values:

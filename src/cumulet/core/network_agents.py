@@ -25,6 +25,8 @@ NOUN = Noun(
         "host": Column("n.name"),
         "agent_type": Column(_TYPE),
         "availability_zone": Column("n.zone", sort=False),
+        "binary": Column("'cumulet'", sort=False),
+        "admin_state_up": Column("not n.disabled", "flag", sort=False),
     },
     select=f"n.*, {_TYPE} as type",
     tagged=False,

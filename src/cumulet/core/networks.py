@@ -196,7 +196,7 @@ def insert(tx: Tx, project_id: str, item: Item) -> str:
     if item.get("is_default"):
         _only_default(tx, None)
     id = tx.uuid()
-    mtu = item.get("mtu") or MTU[segment["network_type"]]
+    mtu = _mtu(item.get("mtu"), segment["network_type"])
     holders.create(tx, id, "network", project_id)
     try:
         tx.insert(
@@ -341,9 +341,8 @@ def update(tx: Tx, rights: Rights, id: str, item: Item) -> Row:
         _may_close(tx, row)
     if changes.get("is_default"):
         _only_default(tx, id)
-    if changes.get("mtu") == 0:
-        changes["mtu"] = MTU[row["network_type"]]
     if "mtu" in changes:
+        changes["mtu"] = _mtu(changes["mtu"], row["network_type"])
         _check_mtu(tx, id, changes["mtu"])
     if not changes:
         return show(tx, rights, id)
@@ -409,6 +408,13 @@ def _may_close(tx: Tx, row: Row) -> None:
             "gateway ports",
             code="ExternalNetworkInUse",
         )
+
+
+def _mtu(asked: int | None, type_: str) -> int:
+    """The MTU asked for, or all that the segment leaves. Raises Invalid if that is less."""
+    if asked is not None and asked > MTU[type_]:
+        raise _invalid(f"Requested MTU is too big, maximum is {MTU[type_]}")
+    return asked or MTU[type_]
 
 
 def _check_mtu(tx: Tx, id: str, mtu: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from cumulet.core import network_quotas, networks, securitygroups
-from cumulet.core.network_resources import Column, Item, Listing, Noun, owner_of
+from cumulet.core.network_resources import Column, Item, Listing, Noun, bump, owner_of
 from cumulet.core.network_resources import page as page_of
 from cumulet.core.rights import Rights
 from cumulet.db.engine import Duplicate, Row, Tx
@@ -74,8 +74,6 @@ def create(tx: Tx, rights: Rights, item: Item) -> Row:
     if action not in ACTIONS[kind]:
         raise _invalid(f"action {action} of object_type {kind} is not in {list(ACTIONS[kind])}")
     _owned(tx, rights, kind, item["object_id"])
-    if action == "access_as_external" and not rights.caller.is_admin:
-        raise _invalid("Only admins can manipulate policies on networks as external")
     network_quotas.check(tx, project_id, "rbac_policy")
     id = tx.uuid()
     try:
@@ -112,22 +110,18 @@ def _owned(tx: Tx, rights: Rights, kind: str, id: str) -> None:
 
 
 def _show_flag(tx: Tx, row: Row) -> None:
-    """Keep the network's flags equal to its shares.
-
-    One that was shared as external stays so until its own attribute says otherwise, as in Neutron: what is
-    taken back is who sees it.
-    """
+    """Keep the network's flags equal to its shares: external by any, shared by one with everybody."""
     if row["object_type"] != "network":
         return
-    if row["action"] == "access_as_external":
-        tx.update("networks", row["object_id"], external=True)
-        return
-    everybody = tx.one(
-        "select 1 from rbac_policies where object_type = 'network' and object_id = :id "
-        "and action = 'access_as_shared' and target_project = '*'",
+    external = row["action"] == "access_as_external"
+    found = tx.one(
+        "select 1 from rbac_policies where object_type = 'network' and object_id = :id and action = :action "
+        "and (target_project = '*' or :external)",
         id=row["object_id"],
+        action=row["action"],
+        external=external,
     )
-    tx.update("networks", row["object_id"], shared=everybody is not None)
+    bump(tx, "networks", row["object_id"], **{"external" if external else "shared": found is not None})
 
 
 def update(tx: Tx, rights: Rights, id: str, item: Item) -> Row:

@@ -61,7 +61,7 @@ NOUN = Noun(
     select="n.*, w.project_id as network_project, w.external as network_external, w.shared as network_shared",
 )
 
-_POLICED = frozenset({"service_types", "tags"})
+_POLICED = frozenset({"tags"})
 
 
 def _invalid(message: str) -> Invalid:
@@ -217,6 +217,7 @@ def insert(tx: Tx, network: Row, project_id: str, item: Item, pool: Row | None =
     assert row is not None
     if addresses.is_automatic(row):
         holders.touch_all(tx, addresses.add_automatic(tx, row))
+    bump(tx, "networks", network["id"])
     holders.touch(tx, network["id"])
     return id
 
@@ -371,6 +372,7 @@ def update(tx: Tx, rights: Rights, id: str, item: Item) -> Row:
     if not values:
         return row
     bump(tx, "subnets", id, **changes)
+    bump(tx, "networks", row["network_id"])
     holders.touch(tx, row["network_id"])
     return show(tx, rights, id)
 
@@ -422,6 +424,7 @@ def delete(tx: Tx, rights: Rights, id: str) -> None:
         )
     network_removal.subnet(tx, id)
     holders.touch_all(tx, sorted({port["id"] for port in used}))
+    bump(tx, "networks", row["network_id"])
     holders.touch(tx, row["network_id"])
 
 

@@ -22,12 +22,14 @@ CALLS = Calls(
 
 
 async def pools(request: Request) -> Response:
-    """GET /floatingip_pools"""
+    """GET /floatingip-pools"""
     rows = await request.cloud.db.read(floatingips.pools, rights(request))
     return ok({"floatingip_pools": [{**row, "tenant_id": row["project_id"]} for row in rows]})
 
 
 ROUTES = (
     *routes(CALLS, Checks(get=READER, create=MEMBER, update=MEMBER, delete=MEMBER)),
+    # The reference writes it with "_", Neutron serves it with "-".
+    Route("GET", "/v2.0/floatingip-pools", pools, rule="get_floatingip_pool", check=READER),
     Route("GET", "/v2.0/floatingip_pools", pools, rule="get_floatingip_pool", check=READER),
 )

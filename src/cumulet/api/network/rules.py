@@ -51,7 +51,6 @@ RULES: Mapping[str, str] = {
     **_each(_WRITE, "network", ("shared", "router:external", "is_default", *_PROVIDER), ADMIN),
     **_each(_WRITE, "network", ("port_security_enabled",), MEMBER),
     **_each(("get",), "network", _PROVIDER, ADMIN),
-    **_each(_WRITE, "subnet", ("service_types",), ADMIN),
     **_each(("create",), "subnetpool", ("shared", "is_default"), ADMIN),
     **_each(("update",), "subnetpool", ("is_default",), ADMIN),
     **_each(_WRITE, "port", ("device_id", "binding:vnic_type"), either(ADMIN, OWN_MEMBER, SERVICE)),

@@ -231,8 +231,8 @@ rbac_policies = table(
 auto_topologies = table(
     "auto_topologies",
     key("project_id"),
-    ref("network_id", "networks.id"),
-    ref("router_id", "routers.id"),
+    ref("network_id", "networks.id", on_delete="CASCADE"),
+    ref("router_id", "routers.id", null=True, on_delete="SET NULL"),
 )
 
 #: Tags of everything in this area; ``resource`` is the collection's name.

@@ -128,20 +128,7 @@ def _checked(values: dict[str, Any], table: Table) -> dict[str, Any]:
             continue
         if attribute.convert is not None:
             value = values[name] = attribute.convert(value)
-        if _has_nul(value):
-            raise Invalid(f"Invalid input for {name}. Reason: the character U+0000 is not allowed.")
         wrong = attribute.check(value) if attribute.check is not None else None
         if wrong:
             raise Invalid(f"Invalid input for {name}. Reason: {wrong}.")
     return dict(values)
-
-
-def _has_nul(value: Any) -> bool:
-    """PostgreSQL's text cannot hold it."""
-    if isinstance(value, str):
-        return "\x00" in value
-    if isinstance(value, list):
-        return any(map(_has_nul, value))
-    if isinstance(value, dict):
-        return any(_has_nul(key) or _has_nul(item) for key, item in value.items())
-    return False

@@ -30,6 +30,5 @@ def view(row: Mapping[str, Any]) -> dict[str, Any]:
         "object_type": row["object_type"],
         "object_id": row["object_id"],
         "action": row["action"],
-        "target_project": row["target_project"],
         "target_tenant": row["target_project"],
     }

@@ -14,10 +14,11 @@ _MODE = Attribute(post=True, default=ABSENT, check=checks.either(checks.among(_M
 
 
 def _service_types(value: Any) -> str | None:
+    """Owners of ports: "network:floatingip", "compute:nova", …"""
     found = checks.items(checks.text(255), 50)(value)
     if found is None:
         for owner in value:
-            if not owner.startswith(("network:", "compute:")):
+            if ":" not in owner[1:]:
                 return f"Subnet service type {owner} does not correspond to a valid device owner"
     return found
 
