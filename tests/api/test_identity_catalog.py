@@ -82,7 +82,7 @@ async def test_services_and_endpoints(cloud: TestCloud) -> None:
     await send(cloud, "GET", "regions/new", 200)
     for wrong in (
         {"service_id": "none"}, {"region": None, "region_id": "none"}, {"interface": "x"}, {"url": "no"},
-        {"url": "http://x/$(secret)s"},
+        {"url": "http://x/$(secret)s"}, {"enabled": "True"},
     ):  # fmt: skip
         await send(cloud, "POST", "endpoints", 400, endpoint={**wanted, **wrong})
     catalog = await seen(cloud)

@@ -95,6 +95,7 @@ async def test_ec2_keys(cloud: TestCloud) -> None:
     assert (await cloud.get(path)).json() == {"credential": key}
     assert (await cloud.get(url)).json()["credentials"] == [key]
     assert (await cloud.get(path, as_="other")).status_code == 403
+    assert (await cloud.get(f"{url}/none")).status_code == 404
     assert (await cloud.post(url, as_="reader", json={"tenant_id": cloud.project("demo")})).status_code == 403
     assert (await cloud.post(url, json={"tenant_id": "none"})).status_code == 404
     blob = msgspec.json.encode({"access": key["access"], "secret": "s"}).decode()
@@ -102,6 +103,14 @@ async def test_ec2_keys(cloud: TestCloud) -> None:
     assert (await cloud.post(URL, json=again)).status_code == 409
     again["credential"]["blob"] = "no json"
     assert (await cloud.post(URL, json=again)).status_code == 400
+    listed = (await cloud.get(URL)).json()["credentials"][0]
+    renamed = {"credential": {"blob": msgspec.json.encode({"access": "new", "secret": "s"}).decode()}}
+    bound = {"credential": {"blob": msgspec.json.encode({"access": "new", "trust_id": "t"}).decode()}}
+    assert (await cloud.patch(f"{URL}/{listed['id']}", json=bound)).status_code == 400
+    assert (await cloud.patch(f"{URL}/{listed['id']}", json=renamed)).status_code == 200
+    assert (await cloud.get(path)).status_code == 404
+    path = f"{url}/new"
+    assert (await cloud.get(path)).json()["credential"]["access"] == "new"
     assert (await cloud.delete(path)).status_code == 204
     assert (await cloud.get(path, as_="admin")).status_code == 404
 

@@ -33,8 +33,8 @@ def find(tx: Tx, matches: Sequence[Match], query: Query, *, domain_id: str | Non
 
 
 def create(tx: Tx, *, name: str, domain_id: str, description: str, extra: Mapping[str, Any]) -> Row:
-    """Make a group. Raises Invalid for a domain that does not exist, Conflict for a name that is taken."""
-    domains.require(tx, domain_id)
+    """Make a group. Raises NotFound for a domain that does not exist, Conflict for a name that is taken."""
+    domains.show(tx, domain_id)
     group_id = tx.uuid().replace("-", "")
     try:
         tx.insert(

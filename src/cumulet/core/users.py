@@ -70,9 +70,9 @@ def create(
 ) -> Row:
     """Make a user; ``digest`` is of the password, ``settings`` are the user's options.
 
-    Raises Invalid for a domain that does not exist, Conflict for a name that is taken in the domain.
+    Raises NotFound for a domain that does not exist, Conflict for a name that is taken in the domain.
     """
-    domains.require(tx, domain_id)
+    domains.show(tx, domain_id)
     _check_default_project(tx, default_project_id)
     user_id = tx.uuid().replace("-", "")
     kept = options.merged({}, settings)

@@ -9,7 +9,7 @@ import msgspec
 
 from cumulet.api.request import Request
 from cumulet.errors import Invalid
-from cumulet.wire.body import decode
+from cumulet.wire.body import decode, readable
 
 T = TypeVar("T", bound=msgspec.Struct)
 #: What is kept of a user's own attributes, as JSON.
@@ -30,15 +30,26 @@ async def raw(request: Request, noun: str) -> dict[str, Any]:
     return found
 
 
-async def read(request: Request, noun: str, shape: type[T], *, own: bool = True) -> tuple[T, dict[str, Any]]:
+async def read(
+    request: Request, noun: str, shape: type[T], *, own: bool = True, strict: bool = False
+) -> tuple[T, dict[str, Any]]:
     """The object as ``shape``, and the attributes that the shape does not know.
 
+    ``strict`` where "true" is not taken for true: upstream takes it in some nouns and not in others.
     Raises Invalid, naming the field; also for an id other than the path's.
     """
     found = await raw(request, noun)
     if "id" in found and request.params.get(f"{noun}_id", found["id"]) != found["id"]:
         raise Invalid("Cannot change ID.")
-    return decode(found, shape, request.version), own_attributes(found, shape) if own else {}
+    body = _strictly(found, shape) if strict else decode(found, shape, request.version)
+    return body, own_attributes(found, shape) if own else {}
+
+
+def _strictly(found: dict[str, Any], shape: type[T]) -> T:
+    try:
+        return msgspec.convert(found, shape)
+    except msgspec.ValidationError as error:
+        raise Invalid(readable(error)) from None
 
 
 def own_attributes(found: dict[str, Any], shape: type[msgspec.Struct]) -> dict[str, Any]:

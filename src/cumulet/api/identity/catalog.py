@@ -118,7 +118,7 @@ async def show_service(request: Request) -> Response:
 
 async def create_service(request: Request) -> Response:
     """POST /v3/services"""
-    body, extra = await read(request, "service", ServiceNew)
+    body, extra = await read(request, "service", ServiceNew, strict=True)
     service = await request.cloud.db.write(
         services.create,
         type=body.type,
@@ -132,7 +132,7 @@ async def create_service(request: Request) -> Response:
 
 async def update_service(request: Request) -> Response:
     """PATCH /v3/services/{service_id}"""
-    body, extra = await read(request, "service", ServiceChange)
+    body, extra = await read(request, "service", ServiceChange, strict=True)
     service = await request.cloud.db.write(
         services.update, request.params["service_id"], changes(body), extra
     )
@@ -182,7 +182,7 @@ async def show_endpoint(request: Request) -> Response:
 
 async def create_endpoint(request: Request) -> Response:
     """POST /v3/endpoints"""
-    body, extra = await read(request, "endpoint", EndpointNew)
+    body, extra = await read(request, "endpoint", EndpointNew, strict=True)
     fields = changes(body)
     if body.region_id is None:
         del fields["region_id"]
@@ -192,7 +192,7 @@ async def create_endpoint(request: Request) -> Response:
 
 async def update_endpoint(request: Request) -> Response:
     """PATCH /v3/endpoints/{endpoint_id}"""
-    body, extra = await read(request, "endpoint", EndpointChange)
+    body, extra = await read(request, "endpoint", EndpointChange, strict=True)
     endpoint = await request.cloud.db.write(
         endpoints.update, request.params["endpoint_id"], changes(body), extra
     )

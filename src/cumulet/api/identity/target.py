@@ -52,13 +52,17 @@ async def target(request: Request) -> Mapping[str, Any]:
     route = request.route
     assert route is not None
     found: dict[str, Any] = dict(request.params)
-    named = {name: id for name, id in request.params.items() if name in _NOUNS}
+    ec2 = "OS-EC2" in route.path and "credential_id" in request.params
+    named = {name: id for name, id in request.params.items() if name in _NOUNS and not ec2}
     if named:
-        found |= await request.cloud.db.read(_known, named, "OS-EC2" in route.path)
+        found |= await request.cloud.db.read(_known, named)
     if "trust_id" in request.params:
         # Whoever asks learns first that a trust is not there, as upstream's clients rely on (bug 1840288).
         trust = await request.cloud.db.read(trusts.show, request.params["trust_id"])
         found |= {f"target.trust.{name}": trust[name] for name in ("trustor_user_id", "trustee_user_id")}
+    if ec2:
+        user_id, access = request.params["user_id"], request.params["credential_id"]
+        found["target.credential.user_id"] = await request.cloud.db.read(_ec2_owner, user_id, access)
     if "application_credential_id" in request.params:
         # Whose credential it is says the credential, not the path.
         found["user_id"] = await request.cloud.db.read(_owner, request.params)
@@ -81,11 +85,15 @@ def _owner(tx: Tx, params: Mapping[str, str]) -> Any:
     return params["user_id"] if owner is None else owner
 
 
-def _known(tx: Tx, named: Mapping[str, str], ec2: bool) -> dict[str, Any]:
+def _ec2_owner(tx: Tx, user_id: str, access: str) -> Any:
+    return credentials.ec2_key(tx, user_id, access)["user_id"]
+
+
+def _known(tx: Tx, named: Mapping[str, str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for parameter, id in named.items():
         noun, sql = _NOUNS[parameter]
-        row = tx.one(sql, id=credentials.ec2_id(id) if ec2 and noun == "credential" else id)
+        row = tx.one(sql, id=id)
         for name, value in (row or {}).items():
             if noun == "role" and name == "domain_id":
                 value = value or None

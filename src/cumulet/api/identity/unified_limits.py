@@ -52,7 +52,7 @@ async def show_registered(request: Request) -> Response:
 
 async def update_registered(request: Request) -> Response:
     """PATCH /v3/registered_limits/{registered_limit_id}"""
-    body, _ = await read(request, "registered_limit", RegisteredLimitChange, own=False)
+    body, _ = await read(request, "registered_limit", RegisteredLimitChange, own=False, strict=True)
     made = await request.cloud.db.write(
         limits.update_registered, request.params["registered_limit_id"], changes(body)
     )
@@ -91,7 +91,7 @@ async def show(request: Request) -> Response:
 
 async def update(request: Request) -> Response:
     """PATCH /v3/limits/{limit_id}"""
-    body, _ = await read(request, "limit", LimitChange, own=False)
+    body, _ = await read(request, "limit", LimitChange, own=False, strict=True)
     made = await request.cloud.db.write(limits.update, request.params["limit_id"], changes(body))
     return ok({"limit": view(request, made)})
 
