@@ -26,7 +26,7 @@ from cumulet.core.token import (
     unseal,
 )
 from cumulet.db.engine import Row, Tx
-from cumulet.errors import Forbidden, Invalid, Unauthorized
+from cumulet.errors import Forbidden, Invalid, NotFound, Unauthorized
 from cumulet.wire.identity import Application, AuthRequest, DomainRef, ProjectRef, UserRef
 
 #: The methods that can be asked for here.
@@ -56,7 +56,7 @@ class Found(msgspec.Struct, frozen=True):
 
 
 def look(tx: Tx, ask: AuthRequest) -> Found:
-    """Read what the proofs must match. Raises Invalid for a body that makes no sense, Unauthorized."""
+    """Read what the proofs must match. Raises Invalid for a body that makes no sense, Unauthorized, NotFound."""
     identity = ask.auth.identity
     methods = tuple(dict.fromkeys(identity.methods))
     if not methods:
@@ -99,8 +99,12 @@ def look(tx: Tx, ask: AuthRequest) -> Found:
 
 
 def _parent(tx: Tx, text: str) -> Token:
-    token = unseal(tx, text)
-    stand(tx, token)
+    """What a token that is shown as a proof says. Raises NotFound for a worthless one, as upstream does."""
+    try:
+        token = unseal(tx, text)
+        stand(tx, token)
+    except Unauthorized:
+        raise NotFound("Could not find the token that was given: it is wrong, expired or revoked.") from None
     return token
 
 
