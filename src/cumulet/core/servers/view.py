@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from cumulet.core import images
 from cumulet.core.servers import metadata
 from cumulet.db.engine import Row, Tx
 from cumulet.reconcile import agents, ledger
@@ -198,6 +199,9 @@ def _root(tx: Tx, row: Row, image_id: str, made: bool) -> plan.Disk:
     )
     if image is None or image["claim"] is None:
         return plan.Disk("root", image_ready=False, error=f"image {image_id} is gone")
+    wrong = images.mismatch(image["disk_format"], image["inspected"])
+    if wrong is not None:
+        return plan.Disk("root", image_ready=False, error=f"image {image_id} cannot be used: {wrong}")
     spec = {
         "size_mb": row["flavor"]["disk"] * 1024,
         "image": {

@@ -1,0 +1,64 @@
+"""What may be opened: an image whose bytes are what it says."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cumulet.core.images import mismatch
+from cumulet.db.engine import Database
+from cumulet.drivers import qcow2
+from tests.cloud import TestCloud, running_cloud, until
+
+pytestmark = pytest.mark.anyio
+
+BINARY = {"Content-Type": "application/octet-stream"}
+
+
+@pytest.fixture
+async def cloud(db: Database, directory: Path) -> AsyncIterator[TestCloud]:
+    async with running_cloud(db, directory) as made:
+        yield made
+
+
+async def image(cloud: TestCloud, disk_format: str, data: bytes) -> str:
+    body = {"name": "x", "disk_format": disk_format, "container_format": "bare"}
+    id = str((await cloud.post("/image/v2/images", json=body)).json()["id"])
+    response = await cloud.put(f"/image/v2/images/{id}/file", content=data, headers=BINARY)
+    assert response.status_code == 204
+    return id
+
+
+async def boot(cloud: TestCloud, image: str) -> dict[str, Any]:
+    body = {"server": {"name": "s", "flavorRef": "42", "imageRef": image, "networks": "none"}}
+    response = await cloud.post("/compute/v2.1/servers", json=body, version="compute 2.37")
+    assert response.status_code == 202, response.text
+    id = response.json()["server"]["id"]
+
+    async def settled() -> dict[str, Any] | None:
+        found: dict[str, Any] = (await cloud.get(f"/compute/v2.1/servers/{id}")).json()["server"]
+        return found if found["status"] != "BUILD" else None
+
+    return dict(await until(settled))
+
+
+async def test_an_image_boots(cloud: TestCloud) -> None:
+    server = await boot(cloud, await image(cloud, "qcow2", qcow2.empty(1 << 20)))
+    assert server["status"] == "ACTIVE"
+
+
+@pytest.mark.parametrize(("disk_format", "data"), [("qcow2", b"\1" * 4096), ("raw", qcow2.empty(1 << 20))])
+async def test_an_image_that_lies_does_not(cloud: TestCloud, disk_format: str, data: bytes) -> None:
+    server = await boot(cloud, await image(cloud, disk_format, data))
+    assert server["status"] == "ERROR"
+    assert f"the image is declared as {disk_format}, but its bytes are" in server["fault"]["message"]
+
+
+def test_formats_that_go_together() -> None:
+    for declared, found in (("raw", "gpt"), ("iso", "iso"), ("ami", "raw"), (None, "raw"), ("qcow2", None)):
+        assert mismatch(declared, found) is None
+    for declared, found in (("raw", "iso"), ("iso", "gpt"), ("vmdk", "raw"), ("qcow2", "vmdk"), ("raw", "luks")):
+        assert mismatch(declared, found) is not None
