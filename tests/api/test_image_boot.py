@@ -60,5 +60,11 @@ async def test_an_image_that_lies_does_not(cloud: TestCloud, disk_format: str, d
 def test_formats_that_go_together() -> None:
     for declared, found in (("raw", "gpt"), ("iso", "iso"), ("ami", "raw"), (None, "raw"), ("qcow2", None)):
         assert mismatch(declared, found) is None
-    for declared, found in (("raw", "iso"), ("iso", "gpt"), ("vmdk", "raw"), ("qcow2", "vmdk"), ("raw", "luks")):
+    for declared, found in (
+        ("raw", "iso"),
+        ("iso", "gpt"),
+        ("vmdk", "raw"),
+        ("qcow2", "vmdk"),
+        ("raw", "luks"),
+    ):
         assert mismatch(declared, found) is not None

@@ -18,6 +18,7 @@ from cumulet.chance import Chance
 from cumulet.config import Config
 from cumulet.drivers import sim
 from cumulet.drivers.base import Driver
+from cumulet.drivers.download import Rules
 from cumulet.drivers.imagefiles import ImageFiles
 
 log = structlog.get_logger()
@@ -71,7 +72,8 @@ def drivers(
         return [sim.SimDriver(directory, sim.VOLUME_KINDS, chance, target=name)]
     if kind == "network":
         return [sim.SimDriver(directory, sim.NETWORK_KINDS, chance)]
-    return [ImageFiles(directory, client.bytes_of, limit=config.images.size_limit_gb << 30)]
+    web = Rules(private=config.images.import_private, seconds=config.images.import_seconds)
+    return [ImageFiles(directory, client.bytes_of, limit=config.images.size_limit_gb << 30, web=web)]
 
 
 class Supervisor:

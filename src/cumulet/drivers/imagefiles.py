@@ -4,7 +4,7 @@
     DIRECTORY/file/CLAIM.json    what is known of them: size, checksums, what an inspection found
     DIRECTORY/file/CLAIM.part    bytes that are still coming
 
-The claim says where the bytes come from: an upload, or a claim that it needs.
+The claim says where the bytes come from: an upload, an address on the web, or a claim that it needs.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import msgspec
 
 from cumulet.drivers import inspection
 from cumulet.drivers.base import BytesOf, Failed, Thing, Unknown
+from cumulet.drivers.download import Rules, fetch
 from cumulet.wire.agent import Claim, Question
 
 P = ParamSpec("P")
@@ -36,11 +37,14 @@ class ImageFiles:
 
     kinds = frozenset({"file"})
 
-    def __init__(self, directory: Path, bytes_of: BytesOf, *, limit: int = 1 << 40) -> None:
+    def __init__(
+        self, directory: Path, bytes_of: BytesOf, *, limit: int = 1 << 40, web: Rules | None = None
+    ) -> None:
         self.directory = directory / "file"
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._bytes_of = bytes_of
         self._limit = limit
+        self._web = web or Rules()
 
     def watch(self, changed: Callable[[str], None]) -> None:
         """Files do not change by themselves."""
@@ -77,6 +81,8 @@ class ImageFiles:
             return self._bytes_of(claim.id, need)
         if claim.spec.get("upload") is not None:
             return self._bytes_of(claim.id, claim.id)
+        if claim.spec.get("url") is not None:
+            return fetch(claim.spec["url"], self._web)
         raise Failed("nothing says where the image's bytes come from", fatal=True)
 
     async def _receive(self, claim: Claim, pieces: AsyncIterator[bytes]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import re
 from collections.abc import AsyncIterator
 
 from cumulet.api.asgi import MethodNotAllowed, Route
-from cumulet.api.image import permit
+from cumulet.api.image import permit, view
 from cumulet.api.questions import Feeding
 from cumulet.api.request import ClientGone, Request, Response, no_content
 from cumulet.core.images import data, lifecycle
@@ -57,6 +57,8 @@ async def stage(request: Request) -> Response:
 
 async def _take(request: Request, *, stage: bool) -> Response:
     size = _announced(request)
+    if request.headers.get("x-image-meta-store", view.STORE) != view.STORE:
+        raise Invalid(f"There is no store {request.headers['x-image-meta-store']}; there is {view.STORE}.")
     cloud, id = request.cloud, request.params["image_id"]
     upload = cloud.chance.uuid()
     check = permit.may(request, "modify_image" if stage else "upload_image")
@@ -175,6 +177,9 @@ async def download(request: Request) -> Response:
     found = await request.cloud.db.read(
         data.readable, request.caller, request.params["image_id"], permit.may(request, "download_image")
     )
+    for store in (request.arg("prefer") or "").split(","):
+        if store.strip() not in ("", view.STORE):
+            raise Invalid(f"Store '{store.strip()}' is not configured.")
     if found.claim is None:
         return no_content()
     span = _span(request, found.size)

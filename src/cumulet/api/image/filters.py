@@ -30,16 +30,21 @@ _MOST = 1 << 62
 
 def page(request: Request) -> Query:
     """The page that is asked for. Raises Invalid."""
+    return Query(limit=limit(request), marker=request.arg("marker"), sort=_sort(request))
+
+
+def limit(request: Request) -> int:
+    """How many items a page has at the most. Raises Invalid."""
     text = request.arg("limit")
-    limit = DEFAULT_LIMIT
-    if text is not None:
-        try:
-            limit = int(text)
-        except ValueError:
-            raise Invalid("limit param must be an integer") from None
-        if limit < 0:
-            raise Invalid("limit param must be positive")
-    return Query(limit=min(limit, LIMIT), marker=request.arg("marker"), sort=_sort(request))
+    if text is None:
+        return DEFAULT_LIMIT
+    try:
+        found = int(text)
+    except ValueError:
+        raise Invalid("limit param must be an integer") from None
+    if found < 0:
+        raise Invalid("limit param must be positive")
+    return min(found, LIMIT)
 
 
 def _sort(request: Request) -> tuple[tuple[str, str], ...]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from urllib.parse import urlencode
 
 from cumulet.api.asgi import Route
-from cumulet.api.image import filters, permit, view
+from cumulet.api.image import filters, imports, permit, view
+from cumulet.api.image.links import link
 from cumulet.api.request import Request, Response, no_content, ok
 from cumulet.core.images import changing, finding
 from cumulet.core.images.changing import Change, New
@@ -23,27 +23,19 @@ async def index(request: Request) -> Response:
     """GET /v2/images"""
     query = filters.page(request)
     if query.limit == 0:
-        return ok({"images": [], "first": _link(request, None), "schema": "/v2/schemas/images"})
+        return ok({"images": [], "first": link(request, "images"), "schema": "/v2/schemas/images"})
     try:
         found = await request.cloud.db.read(finding.listing, request.caller, query, filters.filters(request))
     except MarkerNotFound as error:
         raise Invalid(f"No image found with ID {error}, which is the marker") from None
     body = {
         "images": [view.image(image) for image in found],
-        "first": _link(request, None),
+        "first": link(request, "images"),
         "schema": "/v2/schemas/images",
     }
     if len(found) == query.limit:
-        body["next"] = _link(request, found[-1].id)
+        body["next"] = link(request, "images", found[-1].id)
     return ok(body)
-
-
-def _link(request: Request, marker: str | None) -> str:
-    """A page of the same list, without the service's prefix, as clients of this service expect it."""
-    pairs = [(name, value) for name, value in request.query if name != "marker"]
-    if marker is not None:
-        pairs.append(("marker", marker))
-    return f"/v2/images?{urlencode(pairs)}" if pairs else "/v2/images"
 
 
 async def create(request: Request) -> Response:
@@ -62,6 +54,7 @@ async def create(request: Request) -> Response:
     made = await request.cloud.db.write(changing.create, request.caller, asked)
     headers = [
         ("Location", request.url(f"/image/v2/images/{made.id}")),
+        ("OpenStack-image-import-methods", ",".join(imports.methods(request))),
         ("OpenStack-image-store-ids", view.STORE),
     ]
     return Response(201, view.image(made), headers)

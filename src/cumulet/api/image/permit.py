@@ -29,6 +29,9 @@ ADMIN_OR_READER_OR_SHARED_MEMBER = f"{ADMIN} or role:reader and ({PROJECT} or {M
 RULES = {
     "publicize_image": ADMIN,
     "communitize_image": ADMIN_OR_MEMBER,
+    "copy_image": ADMIN,
+    "download_from_store": DOWNLOAD,
+    "get_image_location": ADMIN_OR_READER,
 }
 
 

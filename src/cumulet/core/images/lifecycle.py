@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from cumulet.core.images import tasks
 from cumulet.db.engine import Row, Tx
 from cumulet.reconcile import agents, holders, ledger
 from cumulet.reconcile.plan import base
 from cumulet.reconcile.plan import image as plan
 from cumulet.values import Limits
+
+#: The one store that there is.
+STORE = "file"
 
 
 def create_inner(
@@ -40,7 +44,10 @@ def fill(tx: Tx, id: str, origin: Mapping[str, Any], status: str = "saving") -> 
 
     With an upload or an address ``limit`` is the largest number of bytes that is taken.
     """
-    tx.update("images", id, status=status, origin=dict(origin), error=None, cause=None, updated_at=tx.now)
+    tx.update(
+        "images", id, status=status, origin=dict(origin), error=None, cause=None, import_left=None,
+        import_failed=None, updated_at=tx.now,
+    )  # fmt: skip
     holders.touch(tx, id)
 
 
@@ -81,6 +88,7 @@ def view(tx: Tx, id: str, limits: Limits) -> plan.Image | None:
         patience=limits.patience,
         store=agents.of_kind(tx, "image") if row["status"] in plan.FILLING else None,
         incoming="upload" in origin or "url" in origin,
+        temporary=bool(origin.get("temporary")),
         abandoned=origin.get("abandoned"),
         cause=origin.get("cause"),
         size=row["size"],
@@ -107,7 +115,10 @@ def apply(tx: Tx, view: plan.Image, change: base.Change) -> None:
     match change:
         case base.Set():
             tx.update("images", view.id, **change.values, updated_at=tx.now)
+            if "status" in change.values or "desired" in change.values:
+                _end_import(tx, view.id, change.values)
         case base.Remove():
+            _end_import(tx, view.id, {"error": "the image was deleted"})
             tx.delete("images", view.id)
             holders.remove(tx, view.id)
         case _:
@@ -115,3 +126,14 @@ def apply(tx: Tx, view: plan.Image, change: base.Change) -> None:
     tx.wakes.add(view.id)
     for server in tx.values("select id from servers where shelved_image_id = :id", id=view.id):
         holders.touch(tx, server)
+
+
+def _end_import(tx: Tx, id: str, values: Mapping[str, Any]) -> None:
+    """The image is filled, or will not be: so ends the import that there may be."""
+    task = tx.value("select import_task from images where id = :id", id=id)
+    if task is None:
+        return
+    error = None if values.get("status") == "active" else values.get("error") or "the image was not filled"
+    failed = "" if error is None else STORE
+    tx.update("images", id, import_task=None, import_left="", import_failed=failed)
+    tasks.end(tx, task, error, {"image_id": id} if error is None else None)

@@ -48,13 +48,18 @@ def check_count(tx: Tx, project_id: str | None) -> None:
     _check(tx, project_id, {"image_count_total": 1})
 
 
-def check_size(tx: Tx, project_id: str | None, size: int | None, *, stage: bool = False) -> int | None:
+def check_size(
+    tx: Tx, project_id: str | None, size: int | None, *, stage: bool = False, known: bool = False
+) -> int | None:
     """Raise OverQuota if the project may not have ``size`` more bytes, or take in one more image now.
 
-    Returns how many bytes it may have at the most; None for any number.
+    ``known``: the image's bytes are here already. Returns how many more bytes the project may have; None for
+    any number.
     """
     name = "image_stage_total" if stage else "image_size_total"
-    limits, used = _check(tx, project_id, {name: max(1, -(-(size or 0) // MIB)), "image_count_uploading": 1})
+    limits, used = _check(
+        tx, project_id, {name: max(1, -(-(size or 0) // MIB)), "image_count_uploading": 0 if known else 1}
+    )
     limit = limits.get(name, quota.UNLIMITED)
     return None if limit == quota.UNLIMITED else max(0, limit - used[name]) * MIB
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from cumulet.db.schema.base import document, flag, integer, moment, ref, table, text
+from cumulet.db.schema.base import document, flag, integer, key, moment, ref, table, text
 
 images = table(
     "images",
@@ -66,4 +66,24 @@ image_members = table(
     moment("created_at"),
     moment("updated_at"),
     sa.Index("ix_image_members_member", "member"),
+)
+
+#: Imports, as they were asked for and as they ended. They stay for a while when their image is gone.
+image_tasks = table(
+    "image_tasks",
+    key(),
+    text("type"),
+    #: processing, success, failure
+    text("status"),
+    text("owner", null=True),
+    text("user_id"),
+    text("image_id", null=True, index=True),
+    text("request_id"),
+    document("input"),
+    document("result", null=True, default=None),
+    text("message", ""),
+    moment("created_at"),
+    moment("updated_at"),
+    moment("expires_at", null=True),
+    sa.Index("ix_image_tasks_expires_at", "expires_at"),
 )

@@ -58,6 +58,8 @@ class Image(msgspec.Struct, frozen=True):
     store: str | None = None
     #: Its bytes come from a client or from the web: it goes back to be tried again if they do not come.
     incoming: bool = False
+    #: It was made for its import alone, and goes if that fails.
+    temporary: bool = False
     #: Why nobody sends the bytes any more, and the kind of reason.
     abandoned: str | None = None
     cause: str | None = None
@@ -128,6 +130,8 @@ def _try_again(view: Image, file: Claim | None) -> Step | None:
             reason = "the image store does not answer"
     if reason is None:
         return None
+    if view.temporary:
+        return (Set({"desired": "gone", "error": reason, "cause": cause}),)
     back = Set({"status": "queued", "origin": None, "size": None, "error": reason, "cause": cause})
     return (Unwant((file.id,)), back) if file is not None and file.wanted else (back,)
 
