@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cloud import TestCloud, running_cloud, until
 
 from cumulet.core.images import mismatch
 from cumulet.db.engine import Database
 from cumulet.drivers import qcow2
-from tests.cloud import TestCloud, running_cloud, until
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator
 from urllib.parse import urljoin
 
 import httptools
@@ -37,8 +37,6 @@ class Rules(msgspec.Struct, frozen=True):
     private: bool = False
     #: Seconds that all of it may take.
     seconds: float = 3600.0
-    #: True for addresses that may be connected to.
-    allowed: Callable[[str], bool] = weburl.public
 
 
 class _Answer:
@@ -141,7 +139,7 @@ async def _resolve(url: weburl.Url, rules: Rules) -> str:
         raise _failed(f"{url.host} is not known: {getattr(error, 'strerror', None) or error}") from None
     addresses = [str(entry[4][0]) for entry in found]
     if not rules.private:
-        addresses = [address for address in addresses if rules.allowed(address.split("%", 1)[0])]
+        addresses = [address for address in addresses if weburl.public(address.split("%", 1)[0])]
     if not addresses:
         raise _failed(f"{url.host} has no public address")
     return addresses[0]
