@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
+import anyio
 import pytest
 from tests.cloud import CHEAP, TestCloud, test_cloud
 
+from cumulet.chance import SeededChance
 from cumulet.config import Config
 from cumulet.core import credentials, token
-from cumulet.core.bootstrap import DOMAIN
-from cumulet.db.engine import Database, Tx
+from cumulet.core.bootstrap import DOMAIN, seed_identity
+from cumulet.db.engine import Database, PostgresDatabase, SqliteDatabase, Tx
 
 pytestmark = pytest.mark.anyio
 
@@ -208,6 +210,32 @@ async def test_keys_rotate_without_logging_anybody_out(cloud: TestCloud) -> None
     fresh = await cloud.login(id=cloud.user("admin"), scope={"project": {"id": cloud.project("admin")}})
     found = await cloud.get(URL, token=fresh, headers={"X-Subject-Token": old})
     assert found.status_code == 404
+
+
+async def test_a_service_may_look_at_a_token_that_expired_lately(
+    db: SqliteDatabase | PostgresDatabase,
+) -> None:
+    chance = SeededChance(1)
+    db.chance = chance
+    async with test_cloud(db, chance=chance) as cloud:
+        text = await cloud.login(id=cloud.user("demo"), scope={"project": {"id": cloud.project("demo")}})
+        chance.time += 25 * 3600
+        for query, status in (("", 404), ("?allow_expired=0", 404), ("?allow_expired=1", 200)):
+            assert (await show(cloud, text, query=query)).status_code == status
+        assert (await cloud.get("/identity/v3/auth/projects", token=text)).status_code == 401
+        chance.time += 48 * 3600
+        cloud._tokens.clear()
+        assert (await show(cloud, text, query="?allow_expired=1")).status_code == 404
+
+
+async def test_processes_that_start_at_once_seed_once(db: Database) -> None:
+    def seed(tx: Tx) -> None:
+        seed_identity(tx, admin_password="a", demo_password="d", memory_kib=8, passes=1)
+
+    async with anyio.create_task_group() as group:
+        for _ in range(3):
+            group.start_soon(db.write, seed)
+    assert await db.read(lambda tx: tx.value("select count(*) from users where name = 'admin'")) == 1
 
 
 async def test_another_process_is_believed_at_once(cloud: TestCloud) -> None:

@@ -33,9 +33,11 @@ def seed_identity(
     what the endpoints' addresses begin with.
     """
     token.ensure_keys(tx)
-    if tx.one("select 1 from projects where id = :id", id=DOMAIN):
+    # Of several processes that start at once, one makes all of it, and the others wait here.
+    if not tx.insert_new(
+        "projects", id=DOMAIN, name="Default", description="The default domain", is_domain=True
+    ):
         return
-    tx.insert("projects", id=DOMAIN, name="Default", description="The default domain", is_domain=True)
     for name in ("admin", "demo", "service"):
         tx.insert("projects", id=fixed("project", name), domain_id=DOMAIN, parent_id=DOMAIN, name=name)
     hash = hasher(memory_kib, passes).hash

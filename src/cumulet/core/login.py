@@ -26,12 +26,43 @@ from cumulet.core.token import (
     unseal,
 )
 from cumulet.db.engine import Row, Tx
-from cumulet.errors import Forbidden, Invalid, NotFound, Unauthorized
-from cumulet.wire.identity import Application, AuthRequest, DomainRef, ProjectRef, UserRef
+from cumulet.errors import Forbidden, NotFound, Unauthorized
 
-#: The methods that can be asked for here.
+#: The methods that are served.
 SERVED = frozenset({"password", "token", "application_credential"})
 _WRONG = "The request you have made requires authentication."
+
+
+class Ref(msgspec.Struct, frozen=True):
+    """Something that a client names: by id, or by name and, unless it is a domain, its domain."""
+
+    id: str | None = None
+    name: str | None = None
+    domain_id: str | None = None
+    domain_name: str | None = None
+
+
+class Scope(msgspec.Struct, frozen=True):
+    """What a token is wanted for."""
+
+    kind: Literal["unscoped", "system", "trust", "project", "domain"]
+    #: Of a trust the id alone.
+    ref: Ref = Ref()
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """A login: the proofs, for each method that is named, and the scope; None is the default."""
+
+    methods: tuple[str, ...]
+    user: Ref = Ref()
+    password: str = ""
+    #: An application credential; by name it is one of ``owner``.
+    credential: Ref = Ref()
+    owner: Ref = Ref()
+    secret: str = ""
+    #: A token that another is made from.
+    token: str = ""
+    scope: Scope | None = None
 
 
 class Secret(msgspec.Struct, frozen=True):
@@ -44,7 +75,6 @@ class Secret(msgspec.Struct, frozen=True):
 class Found(msgspec.Struct, frozen=True):
     """What the proofs of a login point to."""
 
-    methods: tuple[str, ...]
     secrets: tuple[Secret, ...]
     #: None if some proof points to nobody.
     user_id: str | None
@@ -55,47 +85,34 @@ class Found(msgspec.Struct, frozen=True):
     parent: Token | None = None
 
 
-def look(tx: Tx, ask: AuthRequest) -> Found:
-    """Read what the proofs must match. Raises Invalid for a body that makes no sense, Unauthorized, NotFound."""
-    identity = ask.auth.identity
-    methods = tuple(dict.fromkeys(identity.methods))
-    if not methods:
-        raise Unauthorized(_WRONG)
-    for method in methods:
-        if method not in SERVED:
-            raise Unauthorized(f"Attempted to authenticate with an unsupported method: {method[:64]}.")
-        if getattr(identity, method) is None:
-            raise Invalid(f"Expecting to find {method} in identity.")
+def look(tx: Tx, ask: Ask) -> Found:
+    """Read what the proofs must match.
+
+    Raises Unauthorized for proofs of different users, NotFound for a token that is worthless.
+    """
     users: set[str | None] = set()
     secrets: list[Secret] = []
     credential_id = parent = None
     who = ""
-    if identity.password is not None and "password" in methods:
-        ref = identity.password.user
-        if ref.password is None:
-            raise Invalid("Expecting to find password in user.")
-        user = find_user(tx, ref)
-        who = _called(ref)
+    if "password" in ask.methods:
+        user = find_user(tx, ask.user)
+        who = _called(tx, ask.user)
         users.add(user["id"] if user else None)
-        secrets.append(Secret(ref.password, user["password_digest"] if user else None))
-    if identity.application_credential is not None and "application_credential" in methods:
-        credential = _find_credential(tx, identity.application_credential)
-        who = who or _called_credential(identity.application_credential)
+        secrets.append(Secret(ask.password, user["password_digest"] if user else None))
+    if "application_credential" in ask.methods:
+        credential = _find_credential(tx, ask)
+        who = who or f"{ask.credential.id or ask.credential.name}\0{_called(tx, ask.owner)}"
         users.add(credential["user_id"] if credential else None)
-        secrets.append(
-            Secret(
-                identity.application_credential.secret, credential["secret_digest"] if credential else None
-            )
-        )
+        secrets.append(Secret(ask.secret, credential["secret_digest"] if credential else None))
         credential_id = credential["id"] if credential else None
-    if identity.token is not None and "token" in methods:
-        parent = _parent(tx, identity.token.id)
+    if "token" in ask.methods:
+        parent = _parent(tx, ask.token)
         users.add(parent.user_id)
         if parent.application_credential_id:
             credential_id = credential_id or parent.application_credential_id
     if len(users) != 1:
         raise Unauthorized("The proofs of identity are of different users.")
-    return Found(methods, tuple(secrets), users.pop(), who, credential_id, parent)
+    return Found(tuple(secrets), users.pop(), who[:1024], credential_id, parent)
 
 
 def _parent(tx: Tx, text: str) -> Token:
@@ -108,24 +125,19 @@ def _parent(tx: Tx, text: str) -> Token:
     return token
 
 
-def _called(ref: UserRef) -> str:
-    domain = ref.domain or DomainRef()
-    return f"{ref.id or ''}\0{ref.name or ''}\0{domain.id or ''}\0{domain.name or ''}"[:1024]
+def _called(tx: Tx, ref: Ref) -> str:
+    """What a user is called, the same by whichever name of the domain, and for users that do not exist."""
+    if ref.id:
+        return ref.id
+    domain = _domain_of(tx, ref)
+    return f"{domain['id'] if domain else ref.domain_id or ref.domain_name}\0{ref.name}"
 
 
-def _called_credential(ref: Application) -> str:
-    return f"{ref.id or ''}\0{ref.name or ''}\0{_called(ref.user) if ref.user else ''}"[:1024]
-
-
-def find_user(tx: Tx, ref: UserRef) -> Row | None:
-    """A user by id, or by name and domain; None if there is none. Raises Invalid."""
+def find_user(tx: Tx, ref: Ref) -> Row | None:
+    """A user by id, or by name and domain; None if there is none."""
     if ref.id:
         return tx.one("select * from users where id = :id", id=ref.id)
-    if not ref.name:
-        raise Invalid("Expecting to find id or name in user.")
-    if ref.domain is None:
-        raise Invalid("Expecting to find domain in user.")
-    domain = find_domain(tx, ref.domain)
+    domain = _domain_of(tx, ref)
     if domain is None:
         return None
     return tx.one(
@@ -133,24 +145,22 @@ def find_user(tx: Tx, ref: UserRef) -> Row | None:
     )
 
 
-def find_domain(tx: Tx, ref: DomainRef) -> Row | None:
-    """A domain by id or name; None if there is none. Raises Invalid."""
+def _domain_of(tx: Tx, ref: Ref) -> Row | None:
+    return find_domain(tx, Ref(id=ref.domain_id, name=ref.domain_name))
+
+
+def find_domain(tx: Tx, ref: Ref) -> Row | None:
+    """A domain by id or name; None if there is none."""
     if ref.id:
         return tx.one("select * from projects where id = :id and is_domain", id=ref.id)
-    if not ref.name:
-        raise Invalid("Expecting to find id or name in domain.")
     return tx.one("select * from projects where name = :name and is_domain", name=ref.name)
 
 
-def find_project(tx: Tx, ref: ProjectRef) -> Row | None:
-    """A project by id, or by name and domain; None if there is none. Raises Invalid."""
+def find_project(tx: Tx, ref: Ref) -> Row | None:
+    """A project by id, or by name and domain; None if there is none."""
     if ref.id:
         return tx.one("select * from projects where id = :id", id=ref.id)
-    if not ref.name:
-        raise Invalid("Expecting to find id or name in project.")
-    if ref.domain is None:
-        raise Invalid("Expecting to find domain in project.")
-    domain = find_domain(tx, ref.domain)
+    domain = _domain_of(tx, ref)
     if domain is None:
         return None
     found = tx.one(
@@ -162,18 +172,16 @@ def find_project(tx: Tx, ref: ProjectRef) -> Row | None:
     return found or (domain if domain["name"] == ref.name else None)
 
 
-def _find_credential(tx: Tx, ref: Application) -> Row | None:
-    if ref.id:
-        return tx.one("select * from application_credentials where id = :id", id=ref.id)
-    if not ref.name or ref.user is None:
-        raise Invalid("Expecting to find id, or name and user, in application_credential.")
-    user = find_user(tx, ref.user)
+def _find_credential(tx: Tx, ask: Ask) -> Row | None:
+    if ask.credential.id:
+        return tx.one("select * from application_credentials where id = :id", id=ask.credential.id)
+    user = find_user(tx, ask.owner)
     if user is None:
         return None
     return tx.one(
         "select * from application_credentials where user_id = :user and name = :name",
         user=user["id"],
-        name=ref.name,
+        name=ask.credential.name,
     )
 
 
@@ -241,7 +249,7 @@ class Granted(msgspec.Struct, frozen=True):
     standing: Standing
 
 
-def grant(tx: Tx, ask: AuthRequest, found: Found, auth: Auth) -> Granted:
+def grant(tx: Tx, ask: Ask, found: Found, auth: Auth) -> Granted:
     """Make the token of a login whose secrets were right.
 
     Raises Unauthorized when the scope is not to be had, Forbidden for what the parent token may not do.
@@ -249,11 +257,11 @@ def grant(tx: Tx, ask: AuthRequest, found: Found, auth: Auth) -> Granted:
     user_id = found.user_id
     if user_id is None:
         raise Unauthorized(_WRONG)
-    if "password" in found.methods:
+    if "password" in ask.methods:
         may_log_in(tx, user_id, auth)
     user = tx.one("select * from users where id = :id", id=user_id)
-    methods = found.methods + tuple(
-        m for m in (found.parent.methods if found.parent else ()) if m not in found.methods
+    methods = ask.methods + tuple(
+        m for m in (found.parent.methods if found.parent else ()) if m not in ask.methods
     )
     if user is None or not _factors(user, methods):
         raise Unauthorized(_WRONG)
@@ -283,9 +291,9 @@ def grant(tx: Tx, ask: AuthRequest, found: Found, auth: Auth) -> Granted:
     return Granted(token, stand(tx, token))
 
 
-def _scope(tx: Tx, ask: AuthRequest, found: Found, user: Row) -> tuple[tuple[ScopeKind, str], Row | None]:
-    wanted = ask.auth.scope
-    parent = found.parent
+def _scope(tx: Tx, ask: Ask, found: Found, user: Row) -> tuple[tuple[ScopeKind, str], Row | None]:
+    """What the token is for, and the trust that gives it."""
+    wanted, parent = ask.scope, found.parent
     if found.application_credential_id:
         if wanted is not None:
             if parent is not None:
@@ -300,67 +308,18 @@ def _scope(tx: Tx, ask: AuthRequest, found: Found, user: Row) -> tuple[tuple[Sco
         raise Forbidden("A token of a trust cannot be used to make another token.")
     if wanted is None:
         return _default(tx, user), None
-    kind, ref = _wanted(wanted)
-    if parent is not None and parent.scope[0] == "system" and kind in ("project", "domain"):
+    if parent is not None and parent.scope[0] == "system" and wanted.kind in ("project", "domain"):
         raise Forbidden("A token of the system cannot be used to make one of a project or domain.")
-    if kind == "unscoped":
+    if wanted.kind == "unscoped":
         return ("", ""), None
-    if kind == "system":
+    if wanted.kind == "system":
         return ("system", ""), None
-    if kind == "trust":
-        return _trust(tx, str(ref), user)
-    if kind == "project":
-        project = find_project(tx, msgspec.convert(ref, ProjectRef))
-        if project is None:
-            raise Unauthorized("The project that the scope names does not exist, or is not yours.")
-        return ("project", project["id"]), None
-    domain = find_domain(tx, msgspec.convert(ref, DomainRef))
-    if domain is None:
-        raise Unauthorized("The domain that the scope names does not exist, or is not yours.")
-    return ("domain", domain["id"]), None
-
-
-Wanted = Literal["unscoped", "system", "trust", "project", "domain"]
-_SCOPES: tuple[tuple[str, Wanted], ...] = (
-    ("project", "project"),
-    ("domain", "domain"),
-    ("unscoped", "unscoped"),
-    ("system", "system"),
-    ("OS-TRUST:trust", "trust"),
-)
-
-
-def _wanted(scope: Any) -> tuple[Wanted, Any]:
-    """Which scope, and what it names. Raises Invalid unless it names exactly one."""
-    if scope == "unscoped":
-        return "unscoped", None
-    found = [(kind, scope[key]) for key, kind in _SCOPES if isinstance(scope, dict) and key in scope]
-    if len(found) != 1:
-        raise Invalid(
-            "Expecting to find exactly one of system, project, domain, OS-TRUST:trust or unscoped in scope."
-        )
-    kind, ref = found[0]
-    if kind == "unscoped":
-        return kind, None
-    if not isinstance(ref, dict):
-        raise Invalid(f"Invalid input for field/attribute scope.{kind}: an object was expected.")
-    if kind == "system":
-        if ref.get("all") is not True:
-            raise Invalid("Invalid input for field/attribute scope.system: the only scope is all.")
-        return kind, None
-    if kind == "trust":
-        if not isinstance(ref.get("id"), str):
-            raise Invalid("Expecting to find id in OS-TRUST:trust.")
-        return kind, ref["id"]
-    for place, item in ((kind, ref), (f"{kind}.domain", ref.get("domain"))):
-        if item is None:
-            continue
-        texts = [item.get("id"), item.get("name")] if isinstance(item, dict) else []
-        if not any(texts) or not all(text is None or isinstance(text, str) for text in texts):
-            raise Invalid(
-                f"Invalid input for field/attribute scope.{place}: id or name must be present, as text."
-            )
-    return kind, ref
+    if wanted.kind == "trust":
+        return _trust(tx, wanted.ref.id or "", user)
+    place = find_project(tx, wanted.ref) if wanted.kind == "project" else find_domain(tx, wanted.ref)
+    if place is None:
+        raise Unauthorized(f"The {wanted.kind} that the scope names does not exist, or is not yours.")
+    return (wanted.kind, place["id"]), None
 
 
 def _default(tx: Tx, user: Row) -> tuple[ScopeKind, str]:
@@ -388,26 +347,25 @@ def _trust(tx: Tx, trust_id: str, user: Row) -> tuple[tuple[ScopeKind, str], Row
     return ("project" if trust["project_id"] else "", trust["project_id"] or ""), trust
 
 
-def writes(ask: AuthRequest, auth: Auth) -> bool:
+def writes(ask: Ask, auth: Auth) -> bool:
     """True if a login leaves something behind. Most only read."""
-    scope = ask.auth.scope
-    trust = isinstance(scope, dict) and "OS-TRUST:trust" in scope
+    trust = ask.scope is not None and ask.scope.kind == "trust"
     return trust or bool(auth.lockout_failures or auth.inactive_days)
 
 
-def issue(tx: Tx, ask: AuthRequest, found: Found, auth: Auth, base: str, catalog: bool) -> tuple[str, Any]:
+def issue(tx: Tx, ask: Ask, found: Found, auth: Auth, base: str, catalog: bool) -> tuple[str, Any]:
     """Make the token; return its text and its body. Raises what ``grant`` raises.
 
     Needs a writing transaction where ``writes`` says so.
     """
     granted = grant(tx, ask, found, auth)
     if writes(ask, auth):
-        _record(tx, granted, found, auth)
+        _record(tx, ask, granted, auth)
     shown = catalogue(tx, base, scope_ids(granted.standing)) if catalog else None
     return seal(tx, granted.token), render(granted.standing, shown)
 
 
-def _record(tx: Tx, granted: Granted, found: Found, auth: Auth) -> None:
+def _record(tx: Tx, ask: Ask, granted: Granted, auth: Auth) -> None:
     trust = granted.standing.trust
     if trust is not None and trust["remaining_uses"] is not None:
         used = tx.run(
@@ -416,9 +374,9 @@ def _record(tx: Tx, granted: Granted, found: Found, auth: Auth) -> None:
         )
         if not used:  # another process was faster
             raise Unauthorized(f"Could not find trust: {trust['id']}.")
-    if "password" in found.methods and (auth.lockout_failures or auth.inactive_days):
+    if "password" in ask.methods and (auth.lockout_failures or auth.inactive_days):
         tx.run(
             "update users set failed_logins = 0, failed_at = null, active_at = :now where id = :id",
             now=tx.now,
-            id=found.user_id,
+            id=granted.token.user_id,
         )

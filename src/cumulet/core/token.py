@@ -8,9 +8,10 @@ token is refused at the next request, by every process.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
 from typing import Any, Literal, Protocol
 
@@ -27,8 +28,10 @@ from cumulet.values import Caller
 ScopeKind = Literal["", "project", "domain", "system"]
 METHODS = ("password", "token", "application_credential", "external", "totp")
 _KEYS = "fernet-keys"
-#: No token lives longer, so revocations need not be kept longer.
-LONGEST_LIFE = 31 * 86400.0
+#: How long after its end a service may still look at a token (upstream's allow_expired_window).
+GRACE = 2 * 86400.0
+#: No token lives longer than a month (the setting's bound), so revocations need not be kept longer.
+REVOKED_FOR = 31 * 86400.0 + GRACE
 LONGEST_TEXT = 4096
 #: Tokens remembered by one process.
 REMEMBERED = 20_000
@@ -192,9 +195,12 @@ def add_key(tx: Tx) -> None:
 # -- What it is worth --------------------------------------------------------------------------------------
 
 
-def stand(tx: Tx, token: Token) -> Standing:
-    """What the token is worth now. Raises Unauthorized, with the reason, when that is nothing."""
-    if token.expires_at <= tx.now:
+def stand(tx: Tx, token: Token, grace: float = 0.0) -> Standing:
+    """What the token is worth now. Raises Unauthorized, with the reason, when that is nothing.
+
+    ``grace`` is how long ago it may have expired.
+    """
+    if token.expires_at + grace <= tx.now:
         raise Unauthorized("The token has expired.")
     user = _user(tx, token.user_id)
     project = domain = trust = None
@@ -353,7 +359,7 @@ def revoke(tx: Tx, subject: str) -> None:
     """Make every token of the subject that was issued until now worthless."""
     tx.run("delete from revocations where forget_at < :now", now=tx.now)
     tx.insert(
-        "revocations", id=tx.uuid(), subject=subject, issued_before=tx.now, forget_at=tx.now + LONGEST_LIFE
+        "revocations", id=tx.uuid(), subject=subject, issued_before=tx.now, forget_at=tx.now + REVOKED_FOR
     )
     epoch.touch(tx)
 
@@ -373,30 +379,60 @@ class Verifier:
     def __init__(self, db: Database) -> None:
         self._db = db
         self._known: dict[str, _Known] = {}
+        self._epoch = Shared(lambda: db.read(epoch.current))
 
     async def __call__(self, token: str, request: Asked) -> Caller:
-        known = await self._db.read(self._look, token)
+        known = self._known.get(token)
+        if known is None or known.epoch != await self._epoch.read():
+            known = await self._db.read(self._learn, token)
+        if known.expires_at <= self._db.chance.now():
+            self._known.pop(token, None)
+            raise _no_token()
         if known.caller.access_rules is not None:
             _check_access(known.caller.access_rules, request)
         return msgspec.structs.replace(known.caller, request_id=request.id)
 
-    def _look(self, tx: Tx, text: str) -> _Known:
-        known = self._known.get(text)
-        now = epoch.current(tx)
-        if known is None or known.epoch != now:
+    def _learn(self, tx: Tx, text: str) -> _Known:
+        try:
             token = unseal(tx, text)
-            try:
-                known = _Known(now, token.expires_at, caller(stand(tx, token)))
-            except Unauthorized:
-                # Whoever shows a worthless token does not learn why.
-                raise _no_token() from None
-            if len(self._known) >= REMEMBERED:
-                self._known.clear()
-            self._known[text] = known
-        if known.expires_at <= tx.now:
+            known = _Known(epoch.current(tx), token.expires_at, caller(stand(tx, token)))
+        except Unauthorized:
+            # Whoever shows a worthless token does not learn why.
             self._known.pop(text, None)
-            raise _no_token()
+            raise _no_token() from None
+        if len(self._known) >= REMEMBERED:
+            self._known.clear()
+        self._known[text] = known
         return known
+
+
+class Shared:
+    """A read that all who wait for it share, begun after each of them asked."""
+
+    def __init__(self, function: Callable[[], Awaitable[Any]]) -> None:
+        self._function = function
+        self._running: asyncio.Future[Any] | None = None
+        self._next: asyncio.Future[Any] | None = None
+
+    async def read(self) -> Any:
+        """What ``function`` gives, called now or later than now."""
+        if self._running is None:
+            # Where nothing waits (SQLite), this is all that ever happens, without a task.
+            self._running = asyncio.get_running_loop().create_future()
+            try:
+                return await self._function()
+            finally:
+                self._running.set_result(None)
+                self._running = None
+        if self._next is None:
+            self._next = asyncio.ensure_future(self._after(self._running))
+        return await asyncio.shield(self._next)
+
+    async def _after(self, running: asyncio.Future[Any]) -> Any:
+        await asyncio.wait([running])
+        # From here on whoever asks came too late for this one.
+        self._next = None
+        return await self.read()
 
 
 def verifier(db: Database, config: Config) -> Verifier:

@@ -73,7 +73,8 @@ async def target(request: Request) -> Mapping[str, Any]:
     if route.rule in _BODIES:
         found |= await _wanted(request, *_BODIES[route.rule])
     if route.path == "/v3/auth/tokens":
-        found |= await request.cloud.db.read(tokens.subject, request.headers.get("x-subject-token", ""))
+        text = request.headers.get("x-subject-token", "")
+        found |= await request.cloud.db.read(tokens.subject, text, tokens.grace(request))
     found |= _listed(request.caller, route.rule)
     return found
 
