@@ -145,7 +145,7 @@ class Replay:
         tx.insert(
             "servers", id="s", project_id="p", user_id="u", name="s", hostname="s", desired="active", vm_state="building",
             task_state="scheduling", flavor={"vcpus": 1, "ram": 1, "disk": 1, "ephemeral": 0, "swap": 0},
-            reservation_id="r", created_at=tx.now, updated_at=tx.now, number=1, vcpus=1, ram=1, flavorid="f",
+            reservation_id="r", created_at=tx.now, updated_at=tx.now, number=1, vcpus=1, ram=1, flavorid="1",
         )  # fmt: skip
         tx.insert(
             "attachments",

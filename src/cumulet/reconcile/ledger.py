@@ -67,10 +67,13 @@ _COLUMNS = "id, kind, holder, agent, wanted, revision, seen, acted, made, spec, 
 _QUALIFIED = ", ".join(f"c.{name.strip()}" for name in _COLUMNS.split(","))
 
 
-def _claim(row: Row, needs: tuple[str, ...]) -> Claim:
+def _claim(tx: Tx, row: Row, needs: tuple[str, ...]) -> Claim:
+    # What moved in this transaction gets its revision at the end only. Until then it must not look as if its
+    # agent had acted on it already: a plan that asked for a change would see the change come true at once.
+    moved = row["id"] in tx.moved.get(row["agent"], ())
     return Claim(
         id=row["id"], kind=row["kind"], holder=row["holder"], agent=row["agent"], wanted=row["wanted"],
-        revision=row["revision"], seen=row["seen"], acted=row["acted"], made=row["made"], spec=row["spec"],
+        revision=row["revision"] + moved, seen=row["seen"], acted=row["acted"], made=row["made"], spec=row["spec"],
         facts=row["facts"], error=row["error"], failing_since=row["failing_since"], needs=needs,
         part=row["part"], left=row["is_left"],
     )  # fmt: skip
@@ -83,7 +86,7 @@ def _with_needs(tx: Tx, rows: Sequence[Row]) -> tuple[Claim, ...]:
     for ids in chunks(row["id"] for row in rows):
         for edge in tx.all("select claim, needs from needs where claim in :ids order by needs", ids=ids):
             needs.setdefault(edge["claim"], []).append(edge["needs"])
-    return tuple(_claim(row, tuple(needs.get(row["id"], ()))) for row in rows)
+    return tuple(_claim(tx, row, tuple(needs.get(row["id"], ()))) for row in rows)
 
 
 def of_holder(tx: Tx, holder: str) -> tuple[Claim, ...]:
@@ -112,7 +115,7 @@ def _neighbours(tx: Tx, ids: Collection[str], *, upwards: bool) -> dict[str, lis
             f"where n.{mine} in :ids",
             ids=some,
         ):
-            found.setdefault(row["mine"], []).append(_claim(row, ()))
+            found.setdefault(row["mine"], []).append(_claim(tx, row, ()))
     return found
 
 
