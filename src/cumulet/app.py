@@ -12,7 +12,7 @@ import httpx2
 import structlog
 
 from cumulet.agent.build import Kind, Supervisor
-from cumulet.api import agent, compute, identity, image, network, placement, root
+from cumulet.api import agent, compute, identity, image, network, placement, root, volume
 from cumulet.api.asgi import Application, Area
 from cumulet.api.cloud import Cloud, Metrics
 from cumulet.api.questions import Questions
@@ -40,6 +40,7 @@ AREAS: tuple[Area, ...] = (
     compute.AREA,
     network.AREA,
     placement.AREA,
+    volume.AREA,
     agent.AREA,
 )
 

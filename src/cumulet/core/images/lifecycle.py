@@ -126,6 +126,8 @@ def apply(tx: Tx, view: plan.Image, change: base.Change) -> None:
     tx.wakes.add(view.id)
     for server in tx.values("select id from servers where shelved_image_id = :id", id=view.id):
         holders.touch(tx, server)
+    for volume in tx.values("select id from volumes where upload_image_id = :id", id=view.id):
+        holders.touch(tx, volume)
 
 
 def _end_import(tx: Tx, id: str, values: Mapping[str, Any]) -> None:

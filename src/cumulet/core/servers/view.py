@@ -103,11 +103,11 @@ def _ports(tx: Tx, id: str) -> tuple[plan.Port, ...]:
 
 def _volumes(tx: Tx, id: str) -> tuple[plan.Volume, ...]:
     rows = tx.all(
-        "select b.*, v.agent as backend, v.status as volume_status, v.error as volume_error, v.readonly, v.size as gb, "
+        "select b.*, v.agent as backend, v.status as volume_status, v.error as volume_error, v.readonly, coalesce(v.new_size, v.size) as gb, "
         "t.id as attachment, t.status as attachment_status, t.mode, "
         "g.facts as backend_facts, c.id as claim, c.wanted, c.seen, c.acted, c.revision, c.error as claim_error "
         "from block_devices b join volumes v on v.id = b.volume_id "
-        "join attachments t on t.volume_id = b.volume_id and t.server_id = b.server_id "
+        "join attachments t on t.volume_id = b.volume_id and t.server_id = b.server_id and not t.by_client "
         "left join agents g on g.id = v.agent "
         "left join claims c on c.holder = v.id and c.kind = 'volume' "
         "where b.server_id = :id order by b.position, b.id",
@@ -144,6 +144,8 @@ def _volume(row: Row) -> plan.Volume:
             "bus": row["disk_bus"],
             "readonly": row["mode"] == "ro" or row["readonly"],
             "serial": row["volume_id"],
+            # A guest that runs is told of a new size here, and makes its disk larger itself.
+            "size_gb": row["gb"],
         },
     )
 

@@ -1,4 +1,4 @@
-"""Volumes, their snapshots and attachments."""
+"""Volumes and their attachments."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from cumulet.core.volumes.attachments import (
     pass_attachment,
     reserve,
     set_attachment,
+    shown_status,
 )
 from cumulet.core.volumes.lifecycle import apply, create_inner, delete_inner, delete_with_server, view
 
@@ -19,5 +20,6 @@ __all__ = [
     "pass_attachment",
     "reserve",
     "set_attachment",
+    "shown_status",
     "view",
 ]

@@ -11,6 +11,16 @@ from cumulet.reconcile import holders
 
 #: What an attachment's status makes of an available volume; the last one that any attachment has wins.
 IMPLIED = ("reserved", "attaching", "in-use", "detaching")
+_IMPLIES = {"attached": "in-use"}
+
+#: ``shown_status`` in SQL, of a row ``v`` of volumes.
+SHOWN = (
+    "case when v.status <> 'available' then v.status else "
+    "case (select max(case h.status when 'detaching' then 4 when 'attached' then 3 when 'attaching' then 2 "
+    "when 'reserved' then 1 else 0 end) from attachments h where h.volume_id = v.id) "
+    "when 4 then 'detaching' when 3 then 'in-use' when 2 then 'attaching' when 1 then 'reserved' "
+    "else 'available' end end"
+)
 
 
 def shown_status(status: str, attachments: Iterable[str]) -> str:
@@ -20,8 +30,7 @@ def shown_status(status: str, attachments: Iterable[str]) -> str:
     """
     if status != "available":
         return status
-    implied = {"attached": "in-use"}
-    found = {implied.get(one, one) for one in attachments}
+    found = {_IMPLIES.get(one, one) for one in attachments}
     return next((name for name in reversed(IMPLIED) if name in found), "available")
 
 
@@ -39,7 +48,8 @@ def reserve(
     The volume must be available or still be filled (``downloading``), or be multiattach. Raises NotFound, and
     Invalid that names who has it.
     """
-    volume = tx.one(f"select * from volumes where id = :id{tx.for_update}", id=volume_id)
+    tx.lock("holders", volume_id)
+    volume = tx.one("select * from volumes where id = :id", id=volume_id)
     if volume is None or volume["desired"] == "gone":
         raise NotFound(f"Volume {volume_id} could not be found.")
     attachments = tx.all("select id, server_id, status from attachments where volume_id = :id", id=volume_id)
@@ -51,16 +61,16 @@ def reserve(
         if (
             not volume["multiattach"]
             or other["status"] not in ("attached", "reserved")
-            or other["server_id"] == server_id
+            or (other["server_id"] == server_id and server_id is not None)
         ):
             raise Invalid(
-                f"Invalid volume: volume {volume_id} is {shown_status('available', [other['status']])} by attachment "
+                f"Invalid volume: volume {volume_id} is {_IMPLIES.get(other['status'], other['status'])} by attachment "
                 f"{other['id']} of server {other['server_id']}. Detach it there first."
             )
     id = tx.uuid()
     tx.insert(
         "attachments", id=id, volume_id=volume_id, server_id=server_id, project_id=project_id, status="reserved",
-        mode=mode, by_client=by_client, created_at=tx.now,
+        mode="ro" if volume["readonly"] else mode, by_client=by_client, created_at=tx.now,
     )  # fmt: skip
     tx.update("volumes", volume_id, updated_at=tx.now)
     return id
@@ -93,5 +103,6 @@ def pass_attachment(tx: Tx, id: str, *, delete_volume: bool) -> None:
 def _volume_changed(tx: Tx, attachment: str) -> None:
     volume = tx.value("select volume_id from attachments where id = :id", id=attachment)
     if volume is not None:
+        tx.lock("holders", volume)
         tx.update("volumes", volume, updated_at=tx.now)
         holders.touch(tx, volume)

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cumulet.core import quota
-from cumulet.core.volumes import attachments
+from cumulet.core import volume_messages, volume_types
+from cumulet.core.volumes import attachments, backends, origin, usage
 from cumulet.db.engine import Row, Tx
-from cumulet.errors import Invalid
 from cumulet.reconcile import agents, holders, ledger
 from cumulet.reconcile.plan import base
 from cumulet.reconcile.plan import volume as plan
-from cumulet.values import Limits
+from cumulet.values import Claim, Limits
 
 #: Table of each kind.
 TABLES = {"volume": "volumes", "snapshot": "snapshots"}
+#: What a volume or snapshot shows before it was available for the first time.
+BEGINNING = ("creating", "downloading", "reverting")
 
 
 def create_inner(
@@ -23,48 +24,29 @@ def create_inner(
     volume_type_id: str | None = None, zone: str = "nova", metadata: Mapping[str, str] | None = None,
     image_id: str | None = None, snapshot_id: str | None = None, source_volume_id: str | None = None,
     multiattach: bool = False, bootable: bool = False, image_metadata: Mapping[str, Any] | None = None,
+    group_id: str | None = None, request_id: str = "",
 ) -> str:  # fmt: skip
-    """A new volume's row and holder, after its quota was checked; return its id. Raises OverQuota."""
-    check_quota(tx, project_id, volumes=1, gigabytes=size)
+    """A new volume's row and holder, after its quota was checked; return its id. Raises OverQuota.
+
+    Without a type it gets its source's, or the project's default one. What an image, snapshot or volume says of
+    the bytes (bootable, image metadata) goes with them.
+    """
+    inherited = origin.inherited(tx, image_id, snapshot_id, source_volume_id)
+    type_id = volume_type_id or inherited.volume_type_id or volume_types.default_id(tx, project_id)
+    type_ = tx.one("select * from volume_types where id = :id", id=type_id) if type_id else None
+    usage.check(tx, project_id, type_["name"] if type_ else None, volumes=1, gigabytes=size, largest=size)
     id = tx.uuid()
     holders.create(tx, id, "volume", project_id)
     tx.insert(
         "volumes", id=id, project_id=project_id, user_id=user_id, name=name, description=description, size=size,
-        desired="available", status="downloading" if image_id else "creating", volume_type_id=volume_type_id, zone=zone,
+        desired="available", status="downloading" if image_id else "creating", volume_type_id=type_id, zone=zone,
         metadata=dict(metadata or {}), source_image_id=image_id, source_snapshot_id=snapshot_id,
-        source_volume_id=source_volume_id, multiattach=multiattach, bootable=bootable,
-        image_metadata=dict(image_metadata or {}), created_at=tx.now, updated_at=tx.now,
+        source_volume_id=source_volume_id, group_id=group_id, request_id=request_id,
+        multiattach=multiattach or (type_ is not None and volume_types.multiattach(type_["extra_specs"])),
+        bootable=bootable or inherited.bootable,
+        image_metadata={**inherited.image_metadata, **(image_metadata or {})}, created_at=tx.now, updated_at=tx.now,
     )  # fmt: skip
     return id
-
-
-def check_quota(tx: Tx, project_id: str, *, volumes: int = 0, snapshots: int = 0, gigabytes: int = 0) -> None:
-    """Raise OverQuota if the project may not have so much more. Usage is counted here and nowhere stored."""
-    quota.lock_project(tx, project_id)
-    used = usage(tx, project_id)
-    quota.check(
-        quota.limits(tx, "volume", project_id),
-        used,
-        {"volumes": volumes, "snapshots": snapshots, "gigabytes": gigabytes},
-    )
-
-
-def usage(tx: Tx, project_id: str) -> dict[str, int]:
-    """What the project has: everything that still exists, whatever its state."""
-    volumes = tx.one(
-        "select count(*) as n, coalesce(sum(size), 0) as gb from volumes where project_id = :p", p=project_id
-    )
-    snapshots = tx.one(
-        "select count(*) as n, coalesce(sum(size), 0) as gb from snapshots where project_id = :p",
-        p=project_id,
-    )
-    assert volumes is not None
-    assert snapshots is not None
-    return {
-        "volumes": volumes["n"],
-        "snapshots": snapshots["n"],
-        "gigabytes": int(volumes["gb"]) + int(snapshots["gb"]),
-    }
 
 
 def delete_inner(tx: Tx, kind: str, id: str) -> None:
@@ -97,8 +79,9 @@ def view(tx: Tx, id: str, limits: Limits) -> plan.Volume | None:
     if row is None:
         return None
     claims = ledger.of_holder(tx, id)
-    agent = row["agent"] if kind == "volume" else _backend_of(tx, row["volume_id"])
-    passed = tx.all("select id, delete_volume from attachments where volume_id = :id and passed", id=id)
+    mine = next((claim for claim in claims if claim.kind == kind), None)
+    agent = row["agent"] if kind == "volume" else backends.of(tx, row["volume_id"])
+    passed, exports = _attachments(tx, row) if kind == "volume" else ((), ())
     return plan.Volume(
         id=id,
         kind=kind,
@@ -108,9 +91,14 @@ def view(tx: Tx, id: str, limits: Limits) -> plan.Volume | None:
         patience=limits.patience,
         agent=agent,
         claims=claims,
-        spec=_spec(kind, row),
-        source=_source(tx, kind, row),
-        passed=tuple(plan.Attachment(a["id"], a["delete_volume"]) for a in passed),
+        spec=_spec(tx, kind, row, mine),
+        source=origin.claim_of(tx, kind, row, mine),
+        passed=passed,
+        exports=exports,
+        snapshots=_snapshots(tx, row) if row["desired"] == "gone" and kind == "volume" else 0,
+        launched=row["launched_at"] is not None,
+        new_size=row.get("new_size"),
+        uploaded=kind == "volume" and row["status"] == "uploading" and _uploaded(tx, row["upload_image_id"]),
         agents=agents.views(tx, {claim.agent for claim in claims} | ({agent} if agent else set())),
         held=frozenset(
             tx.values("select step from faults where effect = 'hold' and step = 'volume.schedule'")
@@ -120,59 +108,60 @@ def view(tx: Tx, id: str, limits: Limits) -> plan.Volume | None:
     )
 
 
-def _backend_of(tx: Tx, volume_id: str) -> str | None:
-    found = tx.value("select agent from volumes where id = :id", id=volume_id)
-    return str(found) if found is not None else None
+def _attachments(tx: Tx, row: Row) -> tuple[tuple[plan.Attachment, ...], tuple[plan.Export, ...]]:
+    """What the volume itself waits for the end of, and what clients connect by themselves."""
+    rows = tx.all(
+        "select * from attachments where volume_id = :id and (passed or by_client) order by created_at, id",
+        id=row["id"],
+    )
+    passed = tuple(plan.Attachment(one["id"], one["delete_volume"]) for one in rows if one["passed"])
+    exports = tuple(
+        plan.Export(
+            attachment=one["id"],
+            spec={
+                "volume": row["id"],
+                "host": one["host"],
+                "mode": one["mode"],
+                "connector": one["connector"],
+            },
+            told=one["connection_info"] is not None,
+        )
+        for one in rows
+        if not one["passed"] and one["connector"] is not None
+    )
+    return passed, exports
 
 
-def _spec(kind: str, row: Row) -> dict[str, Any]:
+def _snapshots(tx: Tx, row: Row) -> int:
+    return int(tx.value("select count(*) from snapshots where volume_id = :id", id=row["id"]))
+
+
+def _uploaded(tx: Tx, image_id: str | None) -> bool:
+    status = tx.value("select status from images where id = :id and desired <> 'gone'", id=image_id or "")
+    return status not in ("queued", "saving")
+
+
+def _spec(tx: Tx, kind: str, row: Row, claim: Claim | None) -> dict[str, Any]:
     if kind == "snapshot":
         return {"volume": row["volume_id"], "size_gb": row["size"]}
-    source = next(
-        (
-            {name: row[f"source_{name}_id"]}
-            for name in ("image", "snapshot", "volume")
-            if row[f"source_{name}_id"] is not None
-        ),
-        None,
-    )
-    return {"size_gb": row["size"], "source": source}
-
-
-def _source(tx: Tx, kind: str, row: Row) -> plan.Source | None:
-    """The claim that the bytes are copied from."""
-    if kind == "snapshot":
-        wanted = (row["volume_id"], "volume")
-    elif row["source_image_id"]:
-        wanted = (row["source_image_id"], "file")
-    elif row["source_snapshot_id"]:
-        wanted = (row["source_snapshot_id"], "snapshot")
-    elif row["source_volume_id"]:
-        wanted = (row["source_volume_id"], "volume")
+    spec: dict[str, Any] = {"size_gb": row["new_size"] or row["size"]}
+    if row["generation"]:
+        spec["generation"] = row["generation"]
+    if claim is not None and claim.spec.get("generation", 0) == row["generation"]:
+        # What it was made from may have changed since, or be gone, and does not matter any more.
+        spec["source"] = claim.spec.get("source")
     else:
-        return None
-    claim = tx.one(
-        "select id, wanted, seen, acted, revision from claims where holder = :holder and kind = :kind and wanted",
-        holder=wanted[0], kind=wanted[1],
-    )  # fmt: skip
-    if claim is None:
-        return plan.Source(None, ready=False, error=f"{wanted[1]} of {wanted[0]} is gone")
-    return plan.Source(claim["id"], claim["seen"] == "present" and claim["acted"] >= claim["revision"])
+        spec["source"] = origin.described(tx, row)
+    return spec
 
 
 def apply(tx: Tx, view: plan.Volume, change: base.Change) -> None:
-    """Write one change of a volume's or snapshot's plan."""
+    """Write one change of a volume's or snapshot's plan, and wake whoever waits for it."""
     match change:
         case base.Set():
-            tx.update(TABLES[view.kind], view.id, **change.values, updated_at=tx.now)
-            if view.kind == "volume":
-                _arrived(tx, view, change)
-                _wake_servers(tx, view.id)
+            _set(tx, view, change)
         case base.Remove():
-            if view.kind == "volume":
-                _wake_servers(tx, view.id)
-            tx.delete(TABLES[view.kind], view.id)
-            holders.remove(tx, view.id)
+            _remove(tx, view)
         case plan.ChooseBackend():
             _choose_backend(tx, view)
         case plan.EndPassed():
@@ -180,15 +169,39 @@ def apply(tx: Tx, view: plan.Volume, change: base.Change) -> None:
             if change.delete:
                 delete_with_server(tx, view.id)
             holders.touch(tx, view.id)
+        case plan.Exported():
+            tx.update("attachments", change.attachment, connection_info=dict(change.info))
         case base.Leave():
             raise TypeError("a volume's claim is never left: its data would be nobody's")
         case _:
             raise TypeError(f"a volume has no {type(change).__name__}")
+    tx.wakes.add(view.id)
 
 
-def _arrived(tx: Tx, view: plan.Volume, change: base.Set) -> None:
-    if change.values.get("status") == "available" and view.status in ("creating", "downloading"):
-        tx.update("volumes", view.id, launched_at=tx.now)
+def _set(tx: Tx, view: plan.Volume, change: base.Set) -> None:
+    values = dict(change.values)
+    status = values.get("status")
+    if status == "available" and view.status in BEGINNING:
+        values["launched_at"] = tx.now
+        if view.kind == "volume":
+            values["revert_snapshot_id"] = None
+    tx.update(TABLES[view.kind], view.id, **values, updated_at=tx.now)
+    if status is not None and status.startswith("error"):
+        volume_messages.tell_of_failure(tx, view.kind, view.id, view.status, bool(view.source))
+    if view.kind == "volume":
+        _wake_servers(tx, view.id)
+
+
+def _remove(tx: Tx, view: plan.Volume) -> None:
+    if view.kind == "volume":
+        _wake_servers(tx, view.id)
+        tx.delete("volumes", view.id)
+    else:
+        volume = tx.value("select volume_id from snapshots where id = :id", id=view.id)
+        tx.delete("snapshots", view.id)
+        if tx.one("select 1 from volumes where id = :id and desired = 'gone'", id=volume) is not None:
+            holders.touch(tx, volume)
+    holders.remove(tx, view.id)
 
 
 def _wake_servers(tx: Tx, volume_id: str) -> None:
@@ -198,40 +211,12 @@ def _wake_servers(tx: Tx, volume_id: str) -> None:
 
 
 def _choose_backend(tx: Tx, view: plan.Volume) -> None:
-    """The back end with the most room that can take it; for a copy, the one that has the original."""
     row = tx.one("select * from volumes where id = :id", id=view.id)
     assert row is not None
-    original = row["source_volume_id"]
-    if row["source_snapshot_id"]:
-        original = tx.value("select volume_id from snapshots where id = :id", id=row["source_snapshot_id"])
-    if original is not None:
-        agent = _backend_of(tx, original)
-    else:
-        agent = _roomiest(tx, row["size"])
-    if agent is None:
-        tx.update(
-            "volumes", view.id, status="error", updated_at=tx.now,
-            error=f"No valid back end was found: none that is up has room for {row['size']} GiB",
-        )  # fmt: skip
-        _wake_servers(tx, view.id)
+    agent, why = backends.choose(tx, row)
+    if agent is not None:
+        tx.update("volumes", view.id, agent=agent, updated_at=tx.now)
         return
-    tx.update("volumes", view.id, agent=agent, updated_at=tx.now)
-
-
-def _roomiest(tx: Tx, size: int) -> str | None:
-    rows = tx.all(
-        "select a.id, a.facts, (select coalesce(sum(v.size), 0) from volumes v where v.agent = a.id) as used "
-        "from agents a where a.kind = 'volume' and not a.silent and not a.forced_down and not a.disabled "
-        "and not a.destroyed order by a.number"
-    )
-    free = [(row["facts"].get("capacity_gb", 0) - int(row["used"]), row["id"]) for row in rows]
-    fitting = [one for one in free if one[0] >= size]
-    return str(max(fitting, key=lambda one: one[0])[1]) if fitting else None
-
-
-def volume_of(tx: Tx, id: str) -> Row:
-    """The row, for those who know that it is there. Raises Invalid."""
-    row = tx.one("select * from volumes where id = :id", id=id)
-    if row is None:
-        raise Invalid(f"Volume {id} could not be found.")
-    return row
+    tx.update("volumes", view.id, status="error", error=why, updated_at=tx.now)
+    volume_messages.tell(tx, "volume", view.id, volume_messages.ALLOCATE, volume_messages.NO_BACKEND)
+    _wake_servers(tx, view.id)

@@ -35,6 +35,15 @@ class Attachment(msgspec.Struct, frozen=True):
     delete_volume: bool = False
 
 
+class Export(msgspec.Struct, frozen=True):
+    """An attachment that a client made by itself and connects to a host of its own."""
+
+    attachment: str
+    spec: Mapping[str, Any] = {}
+    #: The client knows how to reach the volume.
+    told: bool = False
+
+
 class Source(msgspec.Struct, frozen=True):
     """What the bytes are copied from."""
 
@@ -61,6 +70,16 @@ class Volume(msgspec.Struct, frozen=True):
     source: Source | None = None
     #: Attachments that were passed on to it.
     passed: tuple[Attachment, ...] = ()
+    #: What clients connect by themselves.
+    exports: tuple[Export, ...] = ()
+    #: How many snapshots of it there are.
+    snapshots: int = 0
+    #: It was available once.
+    launched: bool = False
+    #: The size that it is being extended to.
+    new_size: int | None = None
+    #: The image that it is uploaded to has its bytes, or will never have them.
+    uploaded: bool = False
     agents: Mapping[str, AgentView] = {}
     held: frozenset[str] = frozenset()
 
@@ -76,13 +95,30 @@ class EndPassed(Change, frozen=True):
     delete: bool
 
 
+class Exported(Change, frozen=True):
+    """The volume can be reached by who made the attachment, in the way that ``info`` says."""
+
+    attachment: str
+    info: Mapping[str, Any]
+
+
 def _bytes(view: Volume) -> Claim | None:
     return next((claim for claim in view.claims if claim.kind == view.kind), None)
 
 
+def _exports(view: Volume) -> list[Claim]:
+    return [claim for claim in view.claims if claim.kind == "export"]
+
+
 def end_attachments(view: Volume) -> Step | None:
-    open_parts = {claim.part for claim in view.claims if claim.kind == "export"}
+    open_parts = {claim.part for claim in _exports(view)}
     return [EndPassed(a.id, a.delete_volume) for a in view.passed if a.id not in open_parts] or None
+
+
+def want_no_export_that_is_not_used(view: Volume) -> Step | None:
+    used = {export.attachment for export in view.exports}
+    gone = tuple(claim.id for claim in _exports(view) if claim.wanted and claim.part not in used)
+    return (Unwant(gone),) if gone else None
 
 
 def want_it_no_more(view: Volume) -> Step | None:
@@ -98,8 +134,26 @@ def wait_until_it_is_removed(view: Volume) -> Step | None:
     return waiting_for(list(reversed(view.claims)), view.agents, view.patience)
 
 
+def wait_for_its_snapshots(view: Volume) -> Step | None:
+    """A snapshot names its volume, so it goes first."""
+    if view.desired != "gone" or not view.snapshots:
+        return None
+    return Wait("waits for its snapshots to be removed")
+
+
 def remove_the_record(view: Volume) -> Step | None:
     return (Remove(),) if view.desired == "gone" else None
+
+
+def give_up_an_extension_that_fails(view: Volume) -> Step | None:
+    """The volume keeps the size that it had."""
+    claim = _bytes(view)
+    if view.status != "extending" or claim is None or not claim.made or claim.spec != view.spec:
+        return None
+    if claim.error is None or claim.acted < claim.revision:
+        return None
+    error = f"It could not be extended: {claim.error}"
+    return (Set({"status": "error_extending", "new_size": None, "error": error}),)
 
 
 def rest_in_error(view: Volume) -> Step | None:
@@ -163,12 +217,46 @@ def need_the_source_no_more(view: Volume) -> Step | None:
     return [DropNeed(claim.id, need) for need in claim.needs]
 
 
+def replace_its_bytes(view: Volume) -> Step | None:
+    """Its content is to be another one as a whole: what was there goes, and a new thing comes."""
+    claim = _bytes(view)
+    if claim is None or not claim.wanted or _generation(claim.spec) == _generation(view.spec):
+        return None
+    return (Unwant((claim.id,)),)
+
+
+def _generation(spec: Mapping[str, Any]) -> int:
+    return int(spec.get("generation", 0))
+
+
 def want_it_as_it_should_be(view: Volume) -> Step | None:
     """A new size, for one."""
     claim = _bytes(view)
     if claim is None or not claim.wanted or claim.spec == view.spec:
         return None
     return (Respec(claim.id, view.spec),)
+
+
+def export_it(view: Volume) -> Step | None:
+    """For clients that connect it by themselves; servers of ours hold their own exports."""
+    claim = _bytes(view)
+    if claim is None or not claim.wanted or view.agent is None:
+        return None
+    there = {export.part for export in _exports(view)}
+    return [
+        Open("export", view.agent, export.spec, (claim.id,), export.attachment)
+        for export in view.exports
+        if export.attachment not in there
+    ] or None
+
+
+def tell_how_to_reach_it(view: Volume) -> Step | None:
+    ready = {claim.part: claim for claim in _exports(view) if claim.ready}
+    return [
+        Exported(export.attachment, ready[export.attachment].facts)
+        for export in view.exports
+        if not export.told and export.attachment in ready
+    ] or None
 
 
 def wait_for_the_back_end(view: Volume) -> Step | None:
@@ -179,30 +267,45 @@ def wait_for_the_back_end(view: Volume) -> Step | None:
 
 
 def show_it_available(view: Volume) -> Step | None:
-    if view.status in ("creating", "downloading", "extending"):
+    if view.status in ("creating", "downloading", "reverting") and not view.launched:
         return (Set({"status": "available", "error": None}),)
+    if view.status == "extending" and view.new_size is not None:
+        return (Set({"status": "available", "error": None, "size": view.new_size, "new_size": None}),)
     return None
 
 
+def end_an_upload(view: Volume) -> Step | None:
+    if view.status != "uploading" or not view.uploaded:
+        return None
+    return (Set({"status": "available", "upload_image_id": None}),)
+
+
 def wait_for_exports(view: Volume) -> Step | None:
-    exports = [claim for claim in view.claims if claim.kind == "export"]
-    return waiting_for(exports, view.agents, view.patience) if exports else None
+    waits = [claim for claim in _exports(view) if not claim.ready]
+    return waiting_for(waits, view.agents, view.patience) if waits else None
 
 
 RULES: tuple[Rule[Volume], ...] = (
     end_attachments,
+    want_no_export_that_is_not_used,
     want_it_no_more,
     wait_until_it_is_removed,
+    wait_for_its_snapshots,
     remove_the_record,
     give_up_a_creation_that_fails,
+    give_up_an_extension_that_fails,
     report_lost_data,
     rest_in_error,
     wait_for_the_source,
     choose_a_back_end,
+    replace_its_bytes,
     want_its_bytes,
     need_the_source_no_more,
     want_it_as_it_should_be,
+    export_it,
+    tell_how_to_reach_it,
     wait_for_the_back_end,
     show_it_available,
+    end_an_upload,
     wait_for_exports,
 )

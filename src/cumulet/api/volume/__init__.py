@@ -1,0 +1,37 @@
+"""Block Storage v3: volumes, snapshots, attachments, types, and what surrounds them."""
+
+from __future__ import annotations
+
+from cumulet.api import faults
+from cumulet.api.asgi import Area
+from cumulet.api.volume import (
+    attachments,
+    messages,
+    quotas,
+    services,
+    snapshots,
+    types,
+    versions,
+    volume_actions,
+    volumes,
+)
+
+AREA = Area(
+    name="volume",
+    prefix="/volume",
+    dialect=faults.volume,
+    routes=(
+        *versions.ROUTES,
+        *volumes.ROUTES,
+        *volume_actions.ROUTES,
+        *snapshots.ROUTES,
+        *attachments.ROUTES,
+        *types.ROUTES,
+        *quotas.ROUTES,
+        *services.ROUTES,
+        *messages.ROUTES,
+    ),
+    versions=versions.VERSIONS,
+    project_root="/v3",
+    rules={**volumes.RULES, **volume_actions.RULES, **snapshots.RULES, **types.RULES, **quotas.RULES},
+)
