@@ -95,6 +95,8 @@ class Agent:
         self._crashed = asyncio.Event()
         self._session = ""
         self._sequence = 0
+        #: The newest revision that was heard of in this session: what is older and not known is forgotten.
+        self._told = 0
         for driver in drivers:
             driver.watch(self._changed)
 
@@ -181,7 +183,7 @@ class Agent:
         newer = []
         for claim in news.claims:
             known = self.claims.get(claim.id)
-            if known is not None and known.revision >= claim.revision:
+            if claim.revision <= (known.revision if known is not None else self._told):
                 continue
             if known is not None:
                 self._unlink(known)
@@ -193,9 +195,9 @@ class Agent:
             newer.append(claim.id)
             if known is not None and known.wanted and not claim.wanted:
                 self._interrupt(claim.id)
-            for need in known.needs if known else ():
-                if need.mine and need.id in self.claims:
-                    newer.append(need.id)
+            if known is not None:
+                newer += [need.id for need in known.needs if need.mine and need.id in self.claims]
+        self._told = max(self._told, news.revision)
         return newer
 
     def _unlink(self, claim: wire.Claim) -> None:
@@ -277,9 +279,9 @@ class Agent:
         self._note(claim.id, thing)
         if thing is None:
             self._tell(claim, None, None)
-            self._consider_neighbours(claim)
         if thing is not None or self.claims.get(claim.id) is not claim:
             self._consider(claim.id)
+        self._consider_neighbours(claim)
 
     async def _work(self, claim: wire.Claim, choice: Choice) -> None:
         error: Failed | None = None
@@ -330,16 +332,15 @@ class Agent:
         else:
             self._failures[claim.id] = self._failures.get(claim.id, 0) + 1
         self._tell(claim, thing, error, unknown)
-        newest = self.claims.get(claim.id)
-        if error is not None and newest is claim:
-            self._pause(claim.id)
-        else:
+        if self.claims.get(claim.id) is not claim:
             self._consider(claim.id)
+        elif error is not None:
+            self._pause(claim.id)
         self._consider_neighbours(claim)
 
     def _consider_neighbours(self, claim: wire.Claim) -> None:
         """What waits for the claim, in either direction."""
-        for other in tuple(self._needed_by.get(claim.id, ())):
+        for other in list(self._needed_by.get(claim.id, ())):
             self._consider(other)
         for need in claim.needs:
             if need.mine:
@@ -530,6 +531,7 @@ class Agent:
             memory.clear()
         self._ready.clear()
         self._crashed.clear()
+        self._told = 0
 
     async def _stop_work(self) -> None:
         tasks = [*self._tasks.values(), *self._answers]

@@ -87,3 +87,33 @@ image_tasks = table(
     moment("expires_at", null=True),
     sa.Index("ix_image_tasks_expires_at", "expires_at"),
 )
+
+#: Metadata definitions: sets of them, and what they hold.
+metadef_namespaces = table(
+    "metadef_namespaces",
+    key(),
+    text("namespace"),
+    text("display_name", null=True),
+    text("description", null=True),
+    text("visibility"),
+    flag("protected"),
+    text("owner", null=True),
+    moment("created_at"),
+    moment("updated_at"),
+    sa.UniqueConstraint("namespace"),
+)
+
+metadef_parts = table(
+    "metadef_parts",
+    ref("namespace_id", "metadef_namespaces.id", primary=True, on_delete="CASCADE"),
+    #: object, property, tag, resource_type
+    sa.Column("kind", sa.Text, primary_key=True),
+    sa.Column("name", sa.Text, primary_key=True),
+    document("content"),
+    moment("created_at"),
+    moment("updated_at"),
+)
+
+metadef_resource_types = table(
+    "metadef_resource_types", sa.Column("name", sa.Text, primary_key=True), moment("created_at")
+)
