@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -290,3 +291,25 @@ async def test_a_role_taken_away_takes_its_application_credentials(cloud: TestCl
     assert (await cloud.delete(grant, as_="admin")).status_code == 204
     assert (await cloud.put(grant, as_="admin")).status_code == 204
     assert (await cloud.get(url)).json()["application_credentials"] == []
+
+
+async def test_nobody_who_goes_is_given_a_role_meanwhile(cloud: TestCloud) -> None:
+    await cloud.token("admin")
+    for i in range(8):
+        user = await make(cloud, "user", name=f"u{i}")
+        project = await make(cloud, "project", name=f"p{i}")
+        grant = f"{V3}/projects/{project}/users/{user}/roles/{MEMBER}"
+        answers = await asyncio.gather(
+            cloud.put(grant, as_="admin"),
+            cloud.delete(f"{V3}/users/{user}", as_="admin"),
+            cloud.put(grant, as_="admin"),
+            cloud.delete(f"{V3}/projects/{project}", as_="admin"),
+            cloud.put(grant, as_="admin"),
+        )
+        assert {answer.status_code for answer in answers} <= {204, 404, 409}
+        assert [answers[1].status_code, answers[3].status_code] == [204, 204]
+    orphans = (
+        "select count(*) from role_assignments where target_type <> 'system' and"
+        " (target_id not in (select id from projects) or actor_id not in (select id from users))"
+    )
+    assert await cloud.db.read(lambda tx: tx.value(orphans)) == 0

@@ -22,7 +22,8 @@ from cumulet.api import faults
 from cumulet.api.cloud import Cloud
 from cumulet.api.microversion import Version, Versions
 from cumulet.api.request import BODY_LIMIT, ClientGone, Request, Response
-from cumulet.errors import CumuletError, Forbidden, Invalid, NotFound, Unauthorized
+from cumulet.db.engine import Duplicate, StillHeld
+from cumulet.errors import Conflict, CumuletError, Forbidden, Invalid, NotFound, Unauthorized
 
 log = structlog.get_logger()
 
@@ -171,7 +172,7 @@ class Application:
     async def _answer(self, area: Area, request: Request) -> Response:
         try:
             with structlog.contextvars.bound_contextvars(request_id=request.id):
-                response = await self._handle(area, request)
+                response = await self._raced(area, request)
         except CumuletError as error:
             status, body = faults.render(area.name, area.dialect, error, request.id, request.version)
             response = Response(status, body)
@@ -197,6 +198,20 @@ class Application:
                 request.version if request.version != (1, 0) else area.versions.minimum
             )
         return response
+
+    async def _raced(self, area: Area, request: Request) -> Response:
+        """``_handle``; what an index or a foreign key refused because of another transaction is a conflict.
+
+        What can be known beforehand is checked by the core functions, with an error of its own.
+        """
+        try:
+            return await self._handle(area, request)
+        except (Duplicate, StillHeld) as error:
+            log.exception("refused by the database", method=request.method, path=request.path)
+            raise Conflict(
+                "Something that the request is about was changed by another request at the same time; "
+                "look again, and repeat it if it still makes sense."
+            ) from error
 
     async def _handle(self, area: Area, request: Request) -> Response:
         if "\0" in request.path:

@@ -35,6 +35,10 @@ def give(tx: Tx, grant: Grant, role_id: str) -> None:
     Raises NotFound, Forbidden for a role of a domain that the project is not in, Invalid for a role of a
     domain on the system.
     """
+    # No foreign key holds these two, so their rows are kept from going meanwhile.
+    if grant.target_type != "system":
+        tx.lock("projects", grant.target_id)
+    tx.lock("users" if grant.actor_type == "user" else "groups", grant.actor_id)
     role = roles.show(tx, role_id)
     _check_actor(tx, grant)
     domain_id = _check_target(tx, grant)

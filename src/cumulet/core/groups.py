@@ -73,6 +73,7 @@ def update(tx: Tx, group_id: str, changes: Mapping[str, Any], extra: Mapping[str
 
 def delete(tx: Tx, group_id: str) -> None:
     """Remove a group with its assignments; its members stay. Raises NotFound."""
+    tx.lock("groups", group_id)
     show(tx, group_id)
     tx.run("delete from role_assignments where actor_id = :id", id=group_id)
     tx.delete("groups", group_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cumulet.core import assignments, domains, epoch, options, token, users
+from cumulet.core import assignments, domains, epoch, groups, options, token, users
 from cumulet.core.matches import Match, narrow
 from cumulet.db.engine import Duplicate, Row, Tx, chunks
 from cumulet.db.query import Query, Where, page
@@ -239,6 +239,7 @@ def delete(tx: Tx, project_id: str, noun: str = "project") -> None:
 
 def _remove(tx: Tx, project_id: str) -> None:
     """Remove a row and what refers to it; what the foreign keys cascade to is not named here."""
+    tx.lock("projects", project_id)
     tx.run(
         "delete from role_assignments where target_id = :id and target_type in ('project', 'domain')",
         id=project_id,
@@ -255,8 +256,7 @@ def _delete_domain(tx: Tx, domain: Row) -> None:
     for user_id in tx.values("select id from users where domain_id = :id", id=domain_id):
         users.delete(tx, user_id)
     for group_id in tx.values("select id from groups where domain_id = :id", id=domain_id):
-        tx.run("delete from role_assignments where actor_id = :id", id=group_id)
-        tx.delete("groups", group_id)
+        groups.delete(tx, group_id)
     tx.run("delete from roles where domain_id = :id", id=domain_id)
     for project in reversed(subtree(tx, domain_id)):
         _remove(tx, project["id"])

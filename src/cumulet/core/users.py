@@ -161,6 +161,8 @@ def delete(tx: Tx, user_id: str) -> None:
 
     Raises NotFound.
     """
+    # Whoever gives this user a role at the same time waits, and finds nobody.
+    tx.lock("users", user_id)
     # The links of application credentials hold access rules, so they go first.
     tx.run("delete from application_credentials where user_id = :id", id=user_id)
     tx.run("delete from role_assignments where actor_id = :id", id=user_id)
