@@ -96,6 +96,8 @@ class SimDriver:
     async def answer(self, question: Question) -> AsyncIterator[bytes]:
         if question.name == "console":
             return _pieces(self._console(question))
+        if question.name == "diagnostics":
+            return _pieces(await self._diagnostics(question.claim))
         if question.name == "read":
             return self._read(question.claim)
         raise Failed(f"a simulated host does not answer {question.name}")
@@ -143,7 +145,7 @@ class SimDriver:
             if not running:
                 self._boot(claim, "Booting")
             running = True
-        elif counters.get("reboots", 0) > done.get("reboots", 0):
+        elif any(counters.get(name, 0) > done.get(name, 0) for name in ("reboots", "hard_reboots")):
             self._boot(claim, "Restarting")
             running = True
         return {
@@ -181,6 +183,24 @@ class SimDriver:
             return data
         lines = data.splitlines(keepends=True)
         return b"".join(lines[-length:] if length else [])
+
+    async def _diagnostics(self, id: str) -> bytes:
+        """A simulated guest uses nothing, so there is nothing to count."""
+        thing = await self.look(id, "guest")
+        if thing is None:
+            raise Failed("there is no such guest here")
+        spec = msgspec.json.decode((self.directory / "guest" / id).read_bytes())["spec"]
+        return msgspec.json.encode(
+            {
+                "state": "running" if thing.facts.get("power") == "on" else "shutdown",
+                "hypervisor": "sim",
+                "memory_maximum": spec["memory_mb"],
+                "cpus": [None] * spec["vcpus"],
+                "nics": [{"mac": nic["mac"]} for nic in spec.get("nics", ())],
+                "disks": [{"device": part} for part in spec.get("disks", ())]
+                + [{"device": volume["device"]} for volume in spec.get("volumes", ())],
+            }
+        )
 
     # --- bytes ---
 

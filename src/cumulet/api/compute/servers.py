@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec import UNSET
+
 from cumulet.api.asgi import Route
 from cumulet.api.compute import permit, server_body, server_filters
 from cumulet.api.compute.links import links, unknown_marker, with_more
 from cumulet.api.request import Request, Response, accepted, boolean, no_content, ok
 from cumulet.core.policy import ADMIN, MEMBER, READER
 from cumulet.core.servers import create as making
-from cumulet.core.servers import delete as deleting
-from cumulet.core.servers import listing
+from cumulet.core.servers import deleting, listing
 from cumulet.core.servers import show as showing
+from cumulet.core.servers import update as updating
 from cumulet.core.servers.devices import Device
 from cumulet.core.servers.networking import Nic
 from cumulet.db.query import MarkerNotFound
 from cumulet.errors import Invalid
+from cumulet.wire import server_parts as parts
 from cumulet.wire import servers as wire
 
 _RULE = "os_compute_api:servers"
@@ -54,6 +57,38 @@ async def show(request: Request) -> Response:
     """GET /servers/{server_id}"""
     found = await request.cloud.db.read(showing.show, request.caller, request.params["server_id"])
     return ok({"server": server_body.full(request, found, server_body.view_of(request))})
+
+
+#: What an answer to an update does not show until 2.74.
+_NOT_UPDATED = (
+    "zone", "config_drive", "key_name", "launched_at", "terminated_at", "task_state", "vm_state", "power_state",
+    "volumes", "security_groups", "host", "instance_name", "node", "hostname", "kernel_id", "launch_index",
+    "ramdisk_id", "reservation_id", "root_device_name", "user_data", "host_status",
+)  # fmt: skip
+
+
+async def update(request: Request) -> Response:
+    """PUT /servers/{server_id}"""
+    asked = (await request.struct(parts.Update)).server
+    if isinstance(asked.hostname, str):
+        _check_hostname(request, asked.hostname)
+    changes = {
+        name: getattr(asked, name)
+        for name in ("name", "description", "hostname", "access_ip_v4", "access_ip_v6", "disk_config")
+        if getattr(asked, name) is not UNSET
+    }
+    found = await request.cloud.db.write(
+        updating.update, request.caller, request.params["server_id"], changes
+    )
+    body = server_body.full(request, found, server_body.view_of(request))
+    if request.version < (2, 75):
+        for name in _NOT_UPDATED:
+            setattr(body, name, UNSET)
+        body.addresses = {
+            name: [{"version": ip["version"], "addr": ip["addr"]} for ip in ips]
+            for name, ips in body.addresses.items()
+        }
+    return ok({"server": body})
 
 
 async def delete(request: Request) -> Response:
@@ -144,11 +179,16 @@ def _description(request: Request, server: wire.NewServer) -> str | None:
 
 def _hostname(request: Request, server: wire.NewServer) -> str | None:
     if isinstance(server.hostname, str):
-        try:
-            wire.check_hostname(server.hostname, whole=request.version >= (2, 94))
-        except ValueError as error:
-            raise Invalid(f"Invalid input for field/attribute {error}") from None
+        _check_hostname(request, server.hostname)
     return _given(server.hostname)
+
+
+def _check_hostname(request: Request, hostname: str) -> None:
+    """Since 2.94 a host name may have a domain."""
+    try:
+        wire.check_hostname(hostname, whole=request.version >= (2, 94))
+    except ValueError as error:
+        raise Invalid(f"Invalid input for field/attribute {error}") from None
 
 
 def _certificates(request: Request, server: wire.NewServer) -> tuple[str, ...] | None:
@@ -341,5 +381,6 @@ ROUTES = (
     Route("POST", "/v2.1/servers", create, f"{_RULE}:create", MEMBER),
     Route("GET", "/v2.1/servers/detail", detail, f"{_RULE}:detail", READER),
     Route("GET", _ONE, show, f"{_RULE}:show", READER),
+    Route("PUT", _ONE, update, f"{_RULE}:update", MEMBER),
     Route("DELETE", _ONE, delete, f"{_RULE}:delete", MEMBER),
 )

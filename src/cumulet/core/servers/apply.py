@@ -45,8 +45,12 @@ def apply(tx: Tx, view: plan.Server, change: base.Change) -> None:
             _drop_image(tx, view, change.image)
         case plan.Fault():
             _fault(tx, view, change)
+        case plan.DetachDevice():
+            _detach_device(tx, view, change.part)
         case plan.Arrived():
             history.finish(tx, view.id)
+        case plan.NotArrived():
+            history.finish(tx, view.id, error=change.message)
         case _:
             raise TypeError(f"a server has no {type(change).__name__}")
 
@@ -185,6 +189,18 @@ def _end_attachment(tx: Tx, view: plan.Server, change: plan.EndAttachment) -> No
     volumes.end_attachment(tx, change.attachment)
     if change.delete and volumes.delete_with_server(tx, change.volume):
         holders.leave_with(tx, change.volume, view.id)
+
+
+def _detach_device(tx: Tx, view: plan.Server, part: str) -> None:
+    tx.run(
+        "update interfaces set detaching = true where server_id = :server and port_id = :part",
+        server=view.id, part=part,
+    )  # fmt: skip
+    tx.run(
+        "update block_devices set detaching = true where server_id = :server and volume_id in "
+        "(select volume_id from attachments where id = :part)",
+        server=view.id, part=part,
+    )  # fmt: skip
 
 
 def _pass_attachment(tx: Tx, view: plan.Server, change: plan.PassAttachment) -> None:

@@ -230,7 +230,7 @@ def _plan(tx: Tx, caller: Caller, new: New, flavor: Mapping[str, Any], count: in
         flavor=flavor,
         devices=devices.named(found, str(properties.get("hw_disk_bus") or "virtio")),
         nics=networking.choose(tx, caller, new.networks),
-        group_ids=networking.groups(tx, caller, new.security_groups),
+        group_ids=networking.groups(tx, str(caller.project_id), new.security_groups),
         key_data=_key(tx, caller, new.key_name),
         image_properties=properties,
         group=_group(tx, caller, new, count),

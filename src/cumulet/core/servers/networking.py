@@ -12,15 +12,13 @@ import msgspec
 
 from cumulet.core import networks, ports, securitygroups
 from cumulet.db.engine import Row, Tx
-from cumulet.errors import Conflict, Forbidden, Invalid, NotFound
+from cumulet.errors import Conflict, CumuletError, Forbidden, Invalid, NotFound
 from cumulet.values import Caller
 
 #: Network interfaces of one server at the most.
 MOST = 64
-#: What the network says of an address that cannot be had; compute answers 400 to that.
-_BAD_ADDRESS = frozenset(
-    {"IpAddressInUse", "IpAddressAlreadyAllocated", "InvalidIpForSubnet", "InvalidIpForNetwork"}
-)
+#: What the network says of an address that something else has.
+_IN_USE = frozenset({"IpAddressInUse", "IpAddressAlreadyAllocated"})
 
 
 class Nic(msgspec.Struct, frozen=True):
@@ -87,13 +85,13 @@ def _external(id: str) -> Forbidden:
     return Forbidden(f"It is not allowed to create an interface on external network {id}.")
 
 
-def groups(tx: Tx, caller: Caller, names: Sequence[str]) -> list[str]:
+def groups(tx: Tx, project_id: str, names: Sequence[str]) -> list[str]:
     """Ids of security groups that are given by id or name. Raises Invalid, Conflict for a name that two have."""
     found = []
     rows = (
         tx.all(
             "select id, name from security_groups where project_id = :project and (id in :names or name in :names)",
-            project=caller.project_id, names=tuple(names),
+            project=project_id, names=tuple(names),
         )
         if names
         else []
@@ -107,17 +105,25 @@ def groups(tx: Tx, caller: Caller, names: Sequence[str]) -> list[str]:
                 f"Multiple security groups found matching '{name}'. Use an ID to be more specific: {', '.join(matches)}."
             )
         if not matches and name != "default":
-            raise Invalid(f"Security group {name} not found for project {caller.project_id}.")
-        found.append(matches[0] if matches else securitygroups.default_of(tx, str(caller.project_id)))
+            raise Invalid(f"Security group {name} not found for project {project_id}.")
+        found.append(matches[0] if matches else securitygroups.default_of(tx, project_id))
     return found
 
 
 def plug(
-    tx: Tx, caller: Caller, server: Row, nic: Nic, *, position: int, group_ids: Sequence[str] = ()
+    tx: Tx,
+    caller: Caller,
+    server: Row,
+    nic: Nic,
+    *,
+    position: int,
+    group_ids: Sequence[str] = (),
+    in_use: type[CumuletError] = Invalid,
 ) -> Row:
     """Give the server an interface; return its port.
 
-    Raises Invalid for a port or address that cannot be had, Conflict for a port that something else has, OverQuota.
+    Raises Invalid for a port or address that cannot be had, Conflict for a port that something else has, OverQuota;
+    ``in_use``: what is raised for an address that something else has.
     """
     zone = server["zone"] or "nova"
     try:
@@ -136,8 +142,8 @@ def plug(
     except NotFound as error:
         raise Invalid(error.message) from None
     except Conflict as error:
-        if error.code in _BAD_ADDRESS:
-            raise Invalid(error.message) from None
+        if error.code in _IN_USE:
+            raise in_use(error.message) from None
         raise
     tx.insert(
         "interfaces", id=tx.uuid(), server_id=server["id"], position=position, port_id=port["id"],

@@ -26,6 +26,7 @@ def view(tx: Tx, id: str, limits: Limits) -> plan.Server | None:
         desired=row["desired"],
         vm_state=row["vm_state"],
         task_state=row["task_state"],
+        state_is_reset=row["state_is_reset"],
         power_state=row["power_state"],
         now=tx.now,
         patience=limits.patience,
@@ -43,6 +44,7 @@ def view(tx: Tx, id: str, limits: Limits) -> plan.Server | None:
         agents=known,
         guest=_guest(row),
         counters=row["counters"],
+        devices_pending=row["devices_pending"],
         image=image,
         shelved_at=row["shelved_at"],
         offload_after=limits.offload_after,
@@ -104,7 +106,7 @@ def _ports(tx: Tx, id: str) -> tuple[plan.Port, ...]:
 def _volumes(tx: Tx, id: str) -> tuple[plan.Volume, ...]:
     rows = tx.all(
         "select b.*, v.agent as backend, v.status as volume_status, v.error as volume_error, v.readonly, coalesce(v.new_size, v.size) as gb, "
-        "t.id as attachment, t.status as attachment_status, t.mode, "
+        "t.id as attachment, t.status as attachment_status, t.mode, t.host as attachment_host, "
         "g.facts as backend_facts, c.id as claim, c.wanted, c.seen, c.acted, c.revision, c.error as claim_error "
         "from block_devices b join volumes v on v.id = b.volume_id "
         "join attachments t on t.volume_id = b.volume_id and t.server_id = b.server_id and not t.by_client "
@@ -133,6 +135,7 @@ def _volume(row: Row) -> plan.Volume:
         claim=row["claim"],
         ready=ready or (row["seen"] == "present" and row["volume_status"] == "extending"),
         status=row["attachment_status"],
+        connected=row["attachment_host"] is not None,
         error=(row["volume_error"] or f"its status is {row['volume_status']}") if failed else None,
         detaching=row["detaching"],
         connects=bool(facts.get("connects", True)),

@@ -59,6 +59,8 @@ servers = table(
     #: What one sees, in Nova's words.
     text("vm_state"),
     text("task_state", null=True),
+    #: An administrator set what is seen of it; it stays until something is done to the server.
+    flag("state_is_reset"),
     integer("power_state", 0),
     integer("progress", 0),
     ref("host", "agents.id", null=True),
@@ -72,7 +74,7 @@ servers = table(
     document("fault", null=True, default=None),
     #: The flavor as it was when it was chosen.
     document("flavor"),
-    text("flavorid"),
+    text("flavorid", ""),
     #: What of it counts against the quota.
     integer("vcpus"),
     integer("ram"),
@@ -100,6 +102,8 @@ servers = table(
     document("trusted_image_certificates", null=True, default=None),
     #: One-shot actions are counters: {"starts", "reboots", "hard_reboots"}.
     document("counters"),
+    #: True from a request to plug or unplug a device until that is done.
+    flag("devices_pending"),
     #: A single action in flight that no row stands for, e.g. {"name": "reboot", "count": 3}.
     document("pending", null=True, default=None),
     ref("group_id", "server_groups.id", null=True, on_delete="SET NULL"),
@@ -161,12 +165,6 @@ interfaces = table(
     flag("detaching"),
     moment("created_at"),
     sa.UniqueConstraint("port_id"),
-)
-
-server_security_groups = table(
-    "server_security_groups",
-    ref("server_id", "servers.id", primary=True, on_delete="CASCADE"),
-    sa.Column("name", sa.Text, primary_key=True),
 )
 
 server_groups = table(

@@ -67,6 +67,8 @@ class Volume(msgspec.Struct, frozen=True):
     ready: bool
     #: Of the attachment: reserved, attaching, attached, detaching.
     status: str = "reserved"
+    #: The attachment names a host. A server without one can have volumes that are attached all the same.
+    connected: bool = False
     error: str | None = None
     detaching: bool = False
     #: The host must connect the export before a guest can use it.
@@ -116,6 +118,8 @@ class Server(msgspec.Struct, frozen=True):
     now: float
     patience: float
     task_state: str | None = None
+    #: An administrator set the state that it shows: that one stays, whatever is true.
+    state_is_reset: bool = False
     power_state: int = 0
     host: str | None = None
     #: True from the first time that it was given to a host.
@@ -134,6 +138,8 @@ class Server(msgspec.Struct, frozen=True):
     #: What the guest is, apart from its devices and its power.
     guest: Mapping[str, Any] = {}
     counters: Mapping[str, int] = {}
+    #: A device is being plugged or unplugged.
+    devices_pending: bool = False
     image: Image | None = None
     shelved_at: float | None = None
     #: Seconds from shelved to offloaded; negative for never by itself.
@@ -215,8 +221,20 @@ class Fault(Change, frozen=True):
     code: int = 500
 
 
+class DetachDevice(Change, frozen=True):
+    """A port (its id) or a volume (its attachment's) goes, although nobody asked for that."""
+
+    part: str
+
+
 class Arrived(Change, frozen=True):
     """What the user asked for last has come true."""
+
+
+class NotArrived(Change, frozen=True):
+    """What the user asked for last will not come true; the server itself is well."""
+
+    message: str
 
 
 # --- words ---
@@ -252,6 +270,15 @@ def _host_claims(view: Server) -> list[Claim]:
 
 def _open_part(view: Server, part: str, *kinds: str) -> bool:
     return any(claim.part == part and claim.kind in kinds for claim in view.claims)
+
+
+def _shows(view: Server, state: str) -> bool:
+    """True if it shows that state, or another one by an administrator's word."""
+    return view.vm_state == state or view.state_is_reset
+
+
+def _shown_as(view: Server, state: str) -> dict[str, Any]:
+    return {} if _shows(view, state) else {"vm_state": state}
 
 
 def _holds(view: Server) -> str:
@@ -413,7 +440,7 @@ def give_back_what_stands_alone(view: Server) -> Step | None:
         if view.desired == "gone" or volume.detaching:
             delete = view.desired == "gone" and volume.delete_on_termination
             changes.append(EndAttachment(volume.attachment, volume.volume, delete))
-        elif volume.status != "reserved":
+        elif volume.connected:
             changes.append(SetAttachment(volume.attachment, "reserved"))
     if view.allocated and not _host_claims(view):
         changes.append(FreeAllocation())
@@ -482,9 +509,9 @@ def rest_in_error(view: Server) -> Step | None:
 def rest_offloaded(view: Server) -> Step | None:
     if view.desired != "offloaded":
         return None
-    if view.vm_state != "shelved_offloaded" or view.task_state is not None:
-        values = {"vm_state": "shelved_offloaded", "task_state": None, "power_state": 4}
-        return (Set(values), Arrived())
+    if not _shows(view, "shelved_offloaded") or view.task_state is not None or view.devices_pending:
+        values = {"task_state": None, "power_state": 4, "devices_pending": False}
+        return (Set({**_shown_as(view, "shelved_offloaded"), **values}), Arrived())
     return Rest()
 
 
@@ -501,6 +528,23 @@ def end_what_was_detached(view: Server) -> Step | None:
         if volume.detaching and not _open_part(view, volume.attachment, "export", "connection"):
             changes.append(EndAttachment(volume.attachment, volume.volume, delete=False))
     return changes or None
+
+
+def give_up_a_device_that_fails(view: Server) -> Step | None:
+    """A device that cannot be plugged into a server that is there goes, and the server stays as it was."""
+    guest = _guest(view)
+    if guest is None or building(view):
+        return None
+    leaving = {port.id for port in view.ports if port.detaching}
+    leaving |= {volume.attachment for volume in view.volumes if volume.detaching}
+    for claim in _of(view, "tap", "connection", "export"):
+        if not claim.wanted or claim.made or claim.error is None or claim.part in leaving:
+            continue
+        if claim.agent == view.host or failing(claim, view.now, view.patience):
+            where = name(view.agents, claim.agent)
+            message = f"The {claim.kind} could not be made on {where}: {claim.error}"
+            return (DetachDevice(claim.part), NotArrived(message))
+    return None
 
 
 def wait_for_volumes(view: Server) -> Step | None:
@@ -693,6 +737,12 @@ def believe_the_guest(view: Server) -> Step | None:
     return (Set({"desired": "stopped"}),)
 
 
+def tell_that_devices_are_there(view: Server) -> Step | None:
+    if not view.devices_pending or any(not claim.ready for claim in view.claims):
+        return None
+    return (Set({"devices_pending": False}), Arrived())
+
+
 def save_the_disk(view: Server) -> Step | None:
     """A shelved server's disk becomes an image before the host is left; one that has no disk needs none."""
     if view.desired != "shelved" or view.image is None:
@@ -711,11 +761,9 @@ def save_the_disk(view: Server) -> Step | None:
 def show_it_shelved(view: Server) -> Step | None:
     if view.desired != "shelved":
         return None
-    if view.vm_state != "shelved":
-        return (
-            Set({"vm_state": "shelved", "task_state": None, "power_state": 4, "shelved_at": view.now}),
-            Arrived(),
-        )
+    if not _shows(view, "shelved") or view.shelved_at is None:
+        values = {"task_state": None, "power_state": 4, "shelved_at": view.now}
+        return (Set({**_shown_as(view, "shelved"), **values}), Arrived())
     if view.offload_after < 0:
         return Rest()
     due = (view.shelved_at or view.now) + view.offload_after
@@ -731,7 +779,7 @@ def show_it_as_it_is(view: Server) -> Step | None:
     power = POWER.get(str(guest.facts.get("power", "off")), 0)
     state = "active" if view.desired == "active" else "stopped"
     values: dict[str, Any] = {}
-    if view.vm_state != state:
+    if not _shows(view, state):
         values["vm_state"] = state
     if view.power_state != power:
         values["power_state"] = power
@@ -766,6 +814,7 @@ RULES: tuple[Rule[Server], ...] = (
     rest_in_error,
     rest_offloaded,
     end_what_was_detached,
+    give_up_a_device_that_fails,
     wait_for_volumes,
     choose_a_host,
     want_what_is_missing,
@@ -775,6 +824,7 @@ RULES: tuple[Rule[Server], ...] = (
     show_attachments,
     wait_for_the_guest,
     believe_the_guest,
+    tell_that_devices_are_there,
     save_the_disk,
     show_it_shelved,
     show_it_as_it_is,

@@ -13,7 +13,7 @@ from cumulet.reconcile import holders
 from cumulet.values import Caller
 
 
-def delete(tx: Tx, caller: Caller, id: str, *, action: str = "delete") -> None:
+def delete(tx: Tx, caller: Caller, id: str) -> None:
     """Want the server no more, in whatever state it is. Raises NotFound, Conflict if it is locked.
 
     A second call is harmless, and the history does not tell of it.
@@ -22,5 +22,5 @@ def delete(tx: Tx, caller: Caller, id: str, *, action: str = "delete") -> None:
     find.refuse_locked(caller, row)
     if row["desired"] != "gone":
         tx.update("servers", id, desired="gone", task_state="deleting", updated_at=tx.now)
-        history.begin(tx, id, action, caller, host=find.host_name(tx, row))
+        history.begin(tx, id, "delete", caller, host=find.host_name(tx, row))
     holders.touch(tx, id)
