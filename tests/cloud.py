@@ -15,24 +15,14 @@ from typing import Any
 import httpx2
 
 from cumulet.agent.build import Supervisor
-from cumulet.app import application, running
+from cumulet.app import SEEDS, application, running
 from cumulet.chance import Chance, RealChance
 from cumulet.config import Auth, Config, Hosts
-from cumulet.core import flavors, metadefs, network_seed, resource_classes, traits, volume_types
 from cumulet.core.bootstrap import DOMAIN, fixed, seed_identity
 from cumulet.db.engine import Database, Tx
 from cumulet.wire.asgi import InProcess
 
 Seeds = tuple[Callable[[Tx], None], ...]
-#: What a new cloud has, apart from users; each area adds its own.
-SEEDS: Seeds = (
-    flavors.seed,
-    resource_classes.seed,
-    traits.seed,
-    network_seed.seed,
-    metadefs.seed,
-    volume_types.seed,
-)
 PASSWORD = "secret"
 #: Hashing as cheap as it can be.
 CHEAP = Auth(hash_memory_kib=8, hash_passes=1)

@@ -5,24 +5,36 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 import httpx2
 import structlog
 
 from cumulet.agent.build import Kind, Supervisor
-from cumulet.api import agent, compute, identity, image, network, placement, root, volume
+from cumulet.api import admin, agent, compute, identity, image, network, placement, root, volume
 from cumulet.api.asgi import Application, Area
 from cumulet.api.cloud import Cloud, Metrics
 from cumulet.api.questions import Questions
 from cumulet.chance import Chance
 from cumulet.config import Config
-from cumulet.core import holding, images, servers, token, volumes
+from cumulet.core import (
+    flavors,
+    holding,
+    images,
+    metadefs,
+    network_seed,
+    resource_classes,
+    servers,
+    token,
+    traits,
+    volume_types,
+    volumes,
+)
 from cumulet.core.passwords import Passwords
 from cumulet.core.policy import Policy
-from cumulet.db.engine import Database
-from cumulet.reconcile import agents, worker
+from cumulet.db.engine import Database, Tx
+from cumulet.reconcile import agents, mode, worker
 from cumulet.reconcile.plan import image as image_plan
 from cumulet.reconcile.plan import network as network_plan
 from cumulet.reconcile.plan import server as server_plan
@@ -42,6 +54,17 @@ AREAS: tuple[Area, ...] = (
     placement.AREA,
     volume.AREA,
     agent.AREA,
+    admin.AREA,
+)
+
+#: What a new cloud has, apart from its first users and its image; each can be run at every start.
+SEEDS: tuple[Callable[[Tx], None], ...] = (
+    flavors.seed,
+    resource_classes.seed,
+    traits.seed,
+    network_seed.seed,
+    metadefs.seed,
+    volume_types.seed,
 )
 
 _VOLUME = worker.Kind(volume_plan.RULES, volumes.view, volumes.apply)
@@ -82,7 +105,7 @@ def reconciler(db: Database, config: Config) -> worker.Reconciler:
 
 
 def application(
-    db: Database, config: Config, chance: Chance, *, metrics: Metrics | None = None
+    db: Database, config: Config, chance: Chance, *, metrics: Metrics | None = None, address: str = ""
 ) -> Application:
     """The ASGI application over an open, prepared and seeded database."""
     cloud = Cloud(
@@ -128,10 +151,15 @@ async def running(
     supervisors: dict[str, Supervisor] = {}
     tasks: list[asyncio.Task[None]] = []
     made = reconciler(db, config)
+    made.report_only = await db.read(mode.report_only) is not None
+    if made.report_only:
+        log.warning("report-only: nothing is made or removed before 'cumulet audit --accept'")
+    parts = app.cloud.parts
     if "reconcile" in config.roles:
         works = worker.Worker(db, made)
-        tasks.append(asyncio.create_task(works.run()))
-        tasks.append(asyncio.create_task(works.judge(min(config.reconcile.patience / 4, 5.0))))
+        parts["worker"] = asyncio.create_task(works.run())
+        parts["judge"] = asyncio.create_task(works.judge(min(config.reconcile.patience / 4, 5.0)))
+        tasks += [parts["worker"], parts["judge"]]
     async with httpx2.AsyncClient(transport=InProcess(app), base_url="http://cumulet") as http:
         for kind, name in local_agents(config):
             secret = chance.token()
@@ -139,7 +167,8 @@ async def running(
             supervisors[name] = Supervisor(
                 kind, name, directory / "agents" / f"{kind}-{name}", http, id, secret, config, chance
             )
-            tasks.append(asyncio.create_task(supervisors[name].run()))
+            parts[f"{kind} {name}"] = asyncio.create_task(supervisors[name].run())
+            tasks.append(parts[f"{kind} {name}"])
         for task in tasks:
             task.add_done_callback(_tell)
         try:

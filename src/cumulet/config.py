@@ -38,6 +38,13 @@ class Server(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     connections: Annotated[
         int, Meta(ge=16, description="Requests under way at once; more are answered with 503.")
     ] = 4096
+    address: Annotated[
+        str,
+        _doc(
+            "`http://host:port` under which other processes on the same database reach this one; empty for where it "
+            "listens."
+        ),
+    ] = ""
 
 
 class Log(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -121,6 +128,11 @@ class Auth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     token_hours: Annotated[float, Meta(gt=0, le=744, description="Life of a token, hours.")] = 24.0
     region: Annotated[str, _doc("Name of the region in the catalogue.")] = "RegionOne"
+    admin_password: Annotated[
+        str,
+        _doc("Password of the user admin of a new cloud; empty draws one. Later changes of this do nothing."),
+    ] = ""
+    demo_password: Annotated[str, _doc("The same for the user demo.")] = ""
     hash_memory_kib: Annotated[int, Meta(ge=8, description="Memory that hashing a password takes, KiB.")] = (
         19456
     )

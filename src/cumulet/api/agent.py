@@ -14,8 +14,8 @@ from cumulet.api.query import whole
 from cumulet.api.request import Request, Response, ok
 from cumulet.core import faults, scheduling
 from cumulet.db.engine import Row, Tx
-from cumulet.errors import Conflict, Forbidden, Invalid, NotFound, Unauthorized
-from cumulet.reconcile import agents, ledger
+from cumulet.errors import Conflict, Forbidden, Invalid, NotFound, Unauthorized, Unavailable
+from cumulet.reconcile import agents, ledger, mode
 from cumulet.values import Caller, Report
 from cumulet.wire import agent as wire
 
@@ -73,6 +73,8 @@ async def claims(request: Request) -> Response:
             news.questions = cloud.questions.take(agent)
             left = until - asyncio.get_running_loop().time()
             told = news.faults == (request.arg("faults") == "1")
+            if cloud.closing:
+                raise Unavailable("This process of the cloud ends.")
             if news.claims or news.questions or left <= 0 or not told:
                 return ok(news)
             if not await waiter.wait(left):
@@ -93,6 +95,8 @@ def _news(tx: Tx, agent: str, session: str, since: int, patience: float) -> tupl
     if row["revision"] <= since and since > 0:
         return wire.News(since, [], faults=rules), stale
     revision, served, more = ledger.feed(tx, agent, since)
+    if served and mode.report_only(tx) is not None:
+        served = [msgspec.structs.replace(one, act=False) for one in served]
     return wire.News(revision, [_wire(one, agent) for one in served], more=more, faults=rules), stale
 
 

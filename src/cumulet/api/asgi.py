@@ -163,7 +163,8 @@ class Application:
         self.cloud.metrics.request(
             area.name, request.route.path if request.route else "", request.method, response.status, seconds
         )
-        if response.status >= 500 or self.cloud.log_requests:
+        ends = response.status == 503 and self.cloud.closing
+        if (response.status >= 500 and not ends) or self.cloud.log_requests:
             log.info(
                 "request", method=request.method, path=request.path, status=response.status,
                 ms=round(seconds * 1000, 1), request_id=request.id, project=request.caller.project_id,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cumulet.api.questions import Questions
@@ -23,6 +24,10 @@ class Metrics:
     def request(self, area: str, route: str, method: str, status: int, seconds: float) -> None:
         """One request was answered."""
 
+    async def text(self, db: Database, parts: Mapping[str, Any]) -> bytes:
+        """What was counted, in Prometheus' format."""
+        return b""
+
 
 @dataclass
 class Cloud:
@@ -39,3 +44,9 @@ class Cloud:
     questions: Questions
     log_requests: bool = False
     behind_proxy: bool = False
+    #: The tasks of this process that must not end, by name.
+    parts: dict[str, Any] = field(default_factory=dict)
+    #: Writes a backup to a path; None where there is none to make. Blocks.
+    backup: Callable[[Path], Any] | None = None
+    #: True once the process is to end: who waits for news gets an empty answer.
+    closing: bool = False

@@ -202,6 +202,9 @@ class Database:
     chance: Chance
     #: Reconciles what a transaction touched, before it commits; set by the composition root.
     settle: Callable[[Tx], None] | None = None
+    #: What was done since the process began, for its metrics.
+    statements = 0
+    commits = 0
 
     async def write(
         self, function: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs
@@ -257,6 +260,8 @@ class SqliteDatabase(Database):
             if self.connection.in_transaction:
                 self.connection.execute("rollback")
             raise
+        self.commits += 1
+        self.statements += tx.statements
         if tx.wakes:
             self.wake.notify(tx.wakes)
         return result
@@ -268,7 +273,11 @@ class SqliteDatabase(Database):
 
     def read_now(self, function: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """``read``, for callers that are not coroutines. Nothing else can run meanwhile, so no BEGIN is needed."""
-        return function(Tx(self._execute, self.dialect, self.chance), *args, **kwargs)
+        tx = Tx(self._execute, self.dialect, self.chance)
+        try:
+            return function(tx, *args, **kwargs)
+        finally:
+            self.statements += tx.statements
 
     def _execute(self, sql: str, params: Mapping[str, Any]) -> Cursor:
         with sqlite_errors():
@@ -349,6 +358,8 @@ class PostgresDatabase(Database):
         self.chance = chance
         self.wake = Wake()
         self.url = url
+        #: Marks the notifications of this process, which need not come back to it.
+        self.process = chance.token(4)
         self._limit = anyio.CapacityLimiter(connections)
         psycopg.types.json.set_json_dumps(msgspec.json.encode)
         psycopg.types.json.set_json_loads(msgspec.json.decode)
@@ -428,8 +439,12 @@ class PostgresDatabase(Database):
             result = function(tx, *args, **kwargs)
             _finish(tx)
             if keep and tx.wakes:
-                # Sent by the database with the commit, to the other processes; only a hint.
-                cursor.execute("select pg_notify('cumulet', %s)", (",".join(sorted(tx.wakes))[:7900],))
+                # Sent by the database with the commit, to the other processes; only a hint. It has little room.
+                names = ",".join(sorted(tx.wakes))
+                payload = f"{self.process}:{names if len(names) < 7900 else '*'}"
+                cursor.execute("select pg_notify('cumulet', %s)", (payload,))
+            self.statements += tx.statements
+            self.commits += keep
             return result, tx.wakes
 
     def close(self) -> None:

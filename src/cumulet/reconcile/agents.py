@@ -16,6 +16,8 @@ from cumulet.errors import Conflict, Unauthorized
 from cumulet.reconcile import holders
 from cumulet.values import AgentKind, AgentView
 
+#: Woken when an agent begins a session.
+HELLO = "hello"
 #: How often a poll is written down, as a part of the patience.
 NOTE_EVERY = 0.2
 #: If more than this part of the hosts falls silent at once, it is more likely that we cannot hear.
@@ -62,6 +64,7 @@ def hello(tx: Tx, agent: Row, *, directory: str, session: str, facts: Mapping[st
         updated_at=tx.now,
     )  # fmt: skip
     heard_of(tx, agent["id"], always=True)
+    tx.wakes.add(HELLO)
 
 
 def heard_of(tx: Tx, agent: str, *, always: bool = False, patience: float = 60.0) -> None:
@@ -128,3 +131,13 @@ def of_kind(tx: Tx, kind: AgentKind) -> str | None:
         "select id from agents where kind = :kind and not destroyed order by created_at limit 1", kind=kind
     )
     return str(found) if found is not None else None
+
+
+def counts(tx: Tx) -> dict[tuple[str, str], int]:
+    """How many agents of each kind are up, silent (or forced down), or new and never heard: (kind, state) → number."""
+    found: dict[tuple[str, str], int] = {}
+    rows = tx.all("select kind, session, silent, forced_down from agents where not destroyed and not retired")
+    for row in rows:
+        state = "new" if row["session"] is None else "silent" if row["silent"] or row["forced_down"] else "up"
+        found[row["kind"], state] = found.get((row["kind"], state), 0) + 1
+    return found

@@ -249,6 +249,8 @@ def leave(tx: Tx, claim: Claim, reason: str) -> None:
     """Stop waiting for the claim: it becomes a debt of its agent, and its holder may go."""
     unwant(tx, [claim])
     tx.update("claims", claim.id, holder=None, is_left=True, left_reason=reason, updated_at=tx.now)
+    if tx.value("select destroyed from agents where id = :id", id=claim.agent):
+        close_destroyed(tx, claim.agent)
 
 
 def hand_over(tx: Tx, claim: str, holder: str) -> None:
@@ -309,6 +311,17 @@ def _close(tx: Tx, claims: Sequence[Claim]) -> None:
                     _close_if_done(tx, need.id)
             if claim.holder is not None:
                 holders.touch(tx, claim.holder)
+
+
+def close_destroyed(tx: Tx, agent: str) -> int:
+    """Close what is not wanted at an agent that is destroyed: it is gone, by the operator's word. Returns how many."""
+    ids = tx.values("select id from claims where agent = :agent and not wanted", agent=agent)
+    closed = 0
+    for some in chunks(ids):
+        tx.run("update claims set seen = 'absent', acted = revision, error = null where id in :ids", ids=some)
+        _close(tx, list(by_id(tx, some).values()))
+        closed += len(some) - len(by_id(tx, some))
+    return closed
 
 
 def _close_if_done(tx: Tx, id: str) -> None:

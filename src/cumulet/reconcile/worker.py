@@ -14,7 +14,8 @@ import msgspec
 import structlog
 
 from cumulet.db.engine import Database, Tx
-from cumulet.reconcile import agents, holders, ledger
+from cumulet.errors import Unavailable
+from cumulet.reconcile import agents, holders, ledger, mode
 from cumulet.reconcile.plan import base
 from cumulet.values import Claim, Limits
 
@@ -44,10 +45,21 @@ class Reconciler:
     def __init__(self, kinds: Mapping[str, Kind], limits: Limits) -> None:
         self.kinds = kinds
         self.limits = limits
+        #: True from the start of a process over a restored database until somebody let the cloud go on.
+        self.report_only = False
+
+    def rests(self, tx: Tx) -> bool:
+        """True while the cloud only reports; see reconcile.mode."""
+        self.report_only = self.report_only and mode.report_only(tx) is not None
+        return self.report_only
 
     def settle(self, tx: Tx) -> None:
         """Reconcile what the transaction touched, and what that touches in turn."""
         done = 0
+        if self.report_only and self.rests(tx):
+            for id in tx.unsettled:
+                holders.later(tx, id)
+            tx.unsettled.clear()
         while tx.unsettled:
             id = next(iter(tx.unsettled))
             del tx.unsettled[id]
@@ -156,12 +168,19 @@ class Worker:
         """Work until cancelled."""
         with self.db.wake.listen("due") as waiter:
             while True:
-                upcoming = await self.round()
+                try:
+                    upcoming = await self.round()
+                except Unavailable as error:
+                    # A full disk, a lock, a database that is away: it may come back, and nothing is lost.
+                    log.error("reconcile pauses", reason=error.message)
+                    upcoming = PAUSE_AFTER_ERROR
                 if upcoming is None or upcoming > 0:
                     await waiter.wait(min(LONGEST_SLEEP, upcoming if upcoming is not None else LONGEST_SLEEP))
 
     async def round(self, limit: int = 50) -> float | None:
         """Reconcile what is due now; return seconds until something will be: 0 for now, None for nothing."""
+        if self.reconciler.report_only and await self.db.read(self.reconciler.rests):
+            return None
         ids, upcoming = await self.db.read(_due, limit)
         for id in ids:
             await self.one(id)
@@ -174,6 +193,8 @@ class Worker:
         """Reconcile one due holder. A plan that fails is logged, and tried again later."""
         try:
             await self.db.write(self._reconcile, id)
+        except Unavailable:
+            raise
         except Exception:
             log.exception("reconcile failed", holder=id)
             await self.db.write(_push_back, id)
@@ -189,7 +210,14 @@ class Worker:
         """Judge again and again which agents are silent, until cancelled."""
         while True:
             await asyncio.sleep(every)
-            names = await self.db.write(agents.judge, self.reconciler.limits.patience, self.listening_since)
+            try:
+                names = await self.db.write(
+                    agents.judge, self.reconciler.limits.patience, self.listening_since
+                )
+            except Unavailable:
+                # Nobody could be heard meanwhile either.
+                self.listening_since = self.db.chance.now()
+                continue
             if "" in names:
                 log.error("many hosts fell silent at once; none is judged")
             for name in filter(None, names):

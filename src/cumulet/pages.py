@@ -1,0 +1,122 @@
+"""Pages of the documentation that are made from the program itself: ``python -m cumulet.pages`` writes them to docs/."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+import click
+import msgspec
+
+from cumulet.config import Config
+from cumulet.exits import CODES
+
+
+def settings() -> str:
+    """docs/settings.md"""
+    lines = [
+        "# Settings",
+        "",
+        "<!-- Made from src/cumulet/config.py by `make docs`. -->",
+        "",
+        "A setting is taken from the file that `--config FILE` names (TOML), from an environment variable, or from a flag;",
+        "the later goes before the earlier. `cumulet settings` shows the values in force. What is not known is refused, with",
+        "the name of the file and of the setting.",
+        "",
+        "| setting | environment | type | default | |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    tables = []
+    hints = get_type_hints(Config, include_extras=True)
+    for field in msgspec.structs.fields(Config):
+        hint = hints[field.name]
+        if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+            tables.append((field.name, hint))
+        else:
+            lines.append(_line(field.name, f"CUMULET_{field.name}", hint, field.default))
+    for name, struct in tables:
+        lines += ["", f"## [{name}]", "", (struct.__doc__ or "").strip(), ""]
+        lines += ["| setting | environment | type | default | |", "| --- | --- | --- | --- | --- |"]
+        inner = get_type_hints(struct, include_extras=True)
+        for field in msgspec.structs.fields(struct):
+            lines.append(_line(field.name, f"CUMULET_{name}_{field.name}", inner[field.name], field.default))
+    return "\n".join(lines) + "\n"
+
+
+def _line(name: str, variable: str, hint: Any, default: Any) -> str:
+    text = next(
+        (m.description for m in getattr(hint, "__metadata__", ()) if getattr(m, "description", None)), ""
+    )
+    shown = (
+        ",".join(default)
+        if isinstance(default, tuple)
+        else str(default).lower()
+        if default in (True, False)
+        else default
+    )
+    return f"| `{name}` | `{variable.upper()}` | {_type(hint)} | {f'`{shown}`' if shown != '' else ''} | {text} |"
+
+
+def _type(hint: Any) -> str:
+    base, metas = hint, []
+    while get_origin(base) is Annotated:
+        metas += base.__metadata__
+        base = get_args(base)[0]
+    origin, args = get_origin(base), get_args(base)
+    if origin is tuple:
+        return "list of " + _type(args[0])
+    if args:
+        return ", ".join(f"`{arg}`" for arg in args)
+    limits = []
+    for meta in metas:
+        for word, sign in (("ge", "≥"), ("gt", ">"), ("le", "≤"), ("lt", "<")):
+            if getattr(meta, word, None) is not None:
+                limits.append(f"{sign} {getattr(meta, word)}")
+    name = {"str": "text", "int": "whole number", "float": "number", "bool": "true or false"}[base.__name__]
+    return " ".join([name, *limits])
+
+
+def exit_codes() -> str:
+    """docs/exit-codes.md"""
+    lines = [
+        "# Exit codes",
+        "",
+        "<!-- Made from src/cumulet/exits.py by `make docs`. -->",
+        "",
+        "Whatever a command refuses it says in one line on standard error, with what to do, and nothing is lost.",
+        "",
+        "| code | meaning | what to do |",
+        "| --- | --- | --- |",
+    ]
+    lines += [f"| {code} | {meaning} | {hint} |" for code, (meaning, hint) in CODES.items()]
+    lines.append("| 130 | Interrupted by Ctrl-C. | |")
+    return "\n".join(lines) + "\n"
+
+
+def commands() -> str:
+    """docs/cli.md"""
+    from cumulet.cli import cli
+
+    lines = ["# Commands", "", "<!-- Made from src/cumulet/cli.py by `make docs`. -->", ""]
+    _command(cli, "cumulet", lines)
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _command(command: click.Command, path: str, lines: list[str]) -> None:
+    context = click.Context(command, info_name=path, max_content_width=110, terminal_width=110)
+    lines += [f"## {path}", "", "```", command.get_help(context), "```", ""]
+    if isinstance(command, click.Group):
+        for name in sorted(command.commands):
+            _command(command.commands[name], f"{path} {name}", lines)
+
+
+PAGES = {"settings.md": settings, "exit-codes.md": exit_codes, "cli.md": commands}
+
+
+def main(directory: Path = Path("docs")) -> None:
+    for name, page in PAGES.items():
+        (directory / name).write_text(page())
+
+
+if __name__ == "__main__":
+    main()
