@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.cloud import TestCloud, test_cloud
 
 from cumulet.db.engine import Database
 from cumulet.wire.imageschemas import SCHEMAS
-from tests.cloud import TestCloud, test_cloud
 
 pytestmark = pytest.mark.anyio
 

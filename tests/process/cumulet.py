@@ -29,7 +29,9 @@ def environment(**more: str) -> dict[str, str]:
     return {**kept, "PYTHONPATH": str(ROOT / "src"), "PYTHONUNBUFFERED": "1", **CHEAP, **more}
 
 
-def run(*words: str | Path, env: Mapping[str, str] | None = None, **more: Any) -> subprocess.CompletedProcess[str]:
+def run(
+    *words: str | Path, env: Mapping[str, str] | None = None, **more: Any
+) -> subprocess.CompletedProcess[str]:
     """One command that ends by itself."""
     return subprocess.run(
         [sys.executable, "-m", "cumulet", *map(str, words)],
@@ -107,7 +109,9 @@ class Program:
 class Cloud(Program):
     """``cumulet up`` on a free port."""
 
-    def __init__(self, directory: Path, *words: str | Path, env: Mapping[str, str] | None = None, **more: Any) -> None:
+    def __init__(
+        self, directory: Path, *words: str | Path, env: Mapping[str, str] | None = None, **more: Any
+    ) -> None:
         self.directory = directory
         self.env_file = directory.parent / f"{directory.name}.env"
         super().__init__(
@@ -170,9 +174,14 @@ class Cloud(Program):
 
     def await_server(self, id: str, status: str | None) -> dict[str, Any] | None:
         """The server in that status; None: until there is none."""
+
         def there() -> Any:
             server = self.server(id)
-            return (server is None) if status is None else server is not None and server["status"] == status and (server,)
+            return (
+                (server is None)
+                if status is None
+                else server is not None and server["status"] == status and (server,)
+            )
 
         found = until(there)
         return found[0] if isinstance(found, tuple) else None

@@ -71,7 +71,9 @@ def test_everything_is_as_it_was_after_a_kill(directory: Path) -> None:
         assert shown is not None
         assert shown["status"] == "ACTIVE"
         flavors = up.get("/compute/v2.1/flavors")["flavors"]
-        assert [flavor["id"] for flavor in flavors] == [f["id"] for f in before["/compute/v2.1/flavors"]["flavors"]]
+        assert [flavor["id"] for flavor in flavors] == [
+            f["id"] for f in before["/compute/v2.1/flavors"]["flavors"]
+        ]
         claims = {claim["id"] for claim in up.get("/cumulet/v1/claims")["claims"]}
         assert claims == {claim["id"] for claim in before["/cumulet/v1/claims"]["claims"]}
         assert up.get("/cumulet/v1/orphans")["orphans"] == []
