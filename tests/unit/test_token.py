@@ -37,6 +37,25 @@ async def test_a_shared_read_begins_after_whoever_asked() -> None:
     assert begun == 2
 
 
+async def test_many_share_and_nobody_starves() -> None:
+    begun = 0
+
+    async def read() -> int:
+        nonlocal begun
+        begun += 1
+        await asyncio.sleep(0)
+        return begun
+
+    shared = Shared(read)
+
+    async def loop() -> None:
+        for _ in range(10):
+            await shared.read()
+
+    await asyncio.gather(*(loop() for _ in range(20)))
+    assert begun <= 25
+
+
 async def test_whoever_gives_up_does_not_spoil_it_for_others() -> None:
     gate = asyncio.Event()
 

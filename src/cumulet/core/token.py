@@ -416,23 +416,27 @@ class Shared:
 
     async def read(self) -> Any:
         """What ``function`` gives, called now or later than now."""
-        if self._running is None:
-            # Where nothing waits (SQLite), this is all that ever happens, without a task.
-            self._running = asyncio.get_running_loop().create_future()
-            try:
-                return await self._function()
-            finally:
-                self._running.set_result(None)
-                self._running = None
+        # Where nothing waits (SQLite), this is all that ever happens, without a task.
+        if self._running is None and self._next is None:
+            return await self._run()
         if self._next is None:
+            assert self._running is not None
             self._next = asyncio.ensure_future(self._after(self._running))
         return await asyncio.shield(self._next)
 
+    async def _run(self) -> Any:
+        running = self._running = asyncio.get_running_loop().create_future()
+        try:
+            return await self._function()
+        finally:
+            self._running = None
+            running.set_result(None)
+
     async def _after(self, running: asyncio.Future[Any]) -> Any:
         await asyncio.wait([running])
-        # From here on whoever asks came too late for this one.
+        # From here on whoever asks comes too late for this one.
         self._next = None
-        return await self.read()
+        return await self._run()
 
 
 def verifier(db: Database, config: Config) -> Verifier:
