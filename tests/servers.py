@@ -63,6 +63,13 @@ async def _volume_is(cloud: TestCloud, id: str, status: str) -> bool:
     )
 
 
+async def private(cloud: TestCloud) -> str:
+    """The network of the project demo."""
+    found = await cloud.db.read(lambda tx: tx.value("select id from networks where name = 'private'"))
+    assert isinstance(found, str)
+    return found
+
+
 async def attachments(cloud: TestCloud, volume: str) -> list[dict[str, Any]]:
     """The attachments of a volume."""
     return await cloud.db.read(

@@ -17,6 +17,7 @@ from tests.servers import (
     make_image,
     make_volume,
     post,
+    private,
     remove,
     settled,
     show,
@@ -40,12 +41,6 @@ async def cloud(db: SqliteDatabase | PostgresDatabase, directory: Path) -> Async
 @pytest.fixture
 async def image(cloud: TestCloud) -> str:
     return await make_image(cloud)
-
-
-async def private(cloud: TestCloud) -> str:
-    found = await cloud.db.read(lambda tx: tx.value("select id from networks where name = 'private'"))
-    assert isinstance(found, str)
-    return found
 
 
 async def console(cloud: TestCloud, id: str, **more: Any) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
@@ -10,6 +11,8 @@ from cumulet.wire import forms, servers
 from cumulet.wire.body import since, until
 from cumulet.wire.forms import Word
 from cumulet.wire.servers import Description, DiskConfig, Tag
+
+_DEVICE = re.compile(r"/dev/[a-z]+[0-9]*\Z")
 
 # --- volumes ---
 
@@ -22,6 +25,8 @@ class Attach(Struct, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         servers.check_uuid(self.volumeId, "volumeId")
+        if self.device and not _DEVICE.match(self.device):
+            raise ValueError(f"device: {self.device[:100]!r} is not a path of a device")
         if isinstance(self.tag, str):
             servers.check_tag(self.tag)
 

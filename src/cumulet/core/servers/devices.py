@@ -21,7 +21,7 @@ MOST = 128
 #: Prefix of device names on each bus.
 PREFIXES = {"virtio": "vd", "scsi": "sd", "sata": "sd", "usb": "sd", "ide": "hd", "fdc": "fd", "xen": "xvd"}
 BUSES = frozenset({*PREFIXES, "lxc", "uml"})
-_NAME = re.compile(r"(?:/dev/)?([a-z]{2,3}[a-z]{1,2})\Z")
+_NAME = re.compile(r"(?:/dev/)?(x?[a-z]d[a-z]{1,2})\Z")
 
 
 class Device(msgspec.Struct, frozen=True):
@@ -177,15 +177,11 @@ def named(devices: Iterable[Device], bus: str = "virtio") -> list[Device]:
 
 
 def choose_name(taken: Iterable[str], wanted: str | None = None, bus: str = "virtio") -> str:
-    """A device name that is not taken: ``/dev/vdb``. Raises Invalid for a wanted one that is no device name."""
+    """A device name that is not taken: ``/dev/vdb``; the wanted one, if it is a name of a whole device and free."""
     used = set(taken)
-    if wanted:
-        match = _NAME.match(wanted)
-        if match is None:
-            raise Invalid(f"The supplied device path ({wanted}) is invalid.")
-        name = f"/dev/{match[1]}"
-        if name not in used:
-            return name
+    match = _NAME.match(wanted) if wanted else None
+    if match is not None and f"/dev/{match[1]}" not in used:
+        return f"/dev/{match[1]}"
     prefix = PREFIXES.get(bus, "vd")
     return next(name for i in range(26 * 27) if (name := f"/dev/{prefix}{_letters(i)}") not in used)
 
