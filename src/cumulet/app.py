@@ -159,7 +159,9 @@ async def running(
         works = worker.Worker(db, made)
         parts["worker"] = asyncio.create_task(works.run())
         parts["judge"] = asyncio.create_task(works.judge(min(config.reconcile.patience / 4, 5.0)))
-        tasks += [parts["worker"], parts["judge"]]
+        times = config.reconcile
+        parts["sweep"] = asyncio.create_task(works.sweep(times.sweep, times.sweep_floor, times.stuck_after))
+        tasks += [parts["worker"], parts["judge"], parts["sweep"]]
     async with httpx2.AsyncClient(transport=InProcess(app), base_url="http://cumulet") as http:
         for kind, name in local_agents(config):
             secret = chance.token()

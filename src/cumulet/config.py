@@ -118,6 +118,9 @@ class Reconcile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = 0.0
     sweep: Annotated[Positive, _doc("Time between two sweeps.")] = 60.0
     sweep_floor: Annotated[Positive, _doc("Nothing younger is called an orphan.")] = 30.0
+    stuck_after: Annotated[Positive, _doc("How long something may wait before the sweep tells of it.")] = (
+        600.0
+    )
     history_days: Annotated[
         Positive, _doc("How many days deleted servers and their actions stay readable.")
     ] = 90.0

@@ -198,6 +198,15 @@ def open(
     return id
 
 
+def open_debt(tx: Tx, *, id: str, kind: str, agent: str) -> None:
+    """Name a thing that nobody named, as given up: its agent may remove it then. Raises Duplicate if it is named."""
+    tx.insert(
+        "claims", id=id, kind=kind, opened_for=id, agent=agent, wanted=False, seen="present", made=True, is_left=True,
+        left_reason="an orphan, removed by the operator", created_at=tx.now, updated_at=tx.now,
+    )  # fmt: skip
+    _move(tx, agent, id)
+
+
 def respec(tx: Tx, claim: Claim, spec: Mapping[str, Any], needs: Iterable[str] = ()) -> None:
     """Want the thing to be different; ``needs`` are added to what it needs."""
     tx.update("claims", claim.id, spec=dict(spec), updated_at=tx.now)

@@ -15,7 +15,7 @@ import structlog
 
 from cumulet.db.engine import Database, Tx
 from cumulet.errors import Unavailable
-from cumulet.reconcile import agents, holders, ledger, mode
+from cumulet.reconcile import agents, holders, ledger, mode, sweep
 from cumulet.reconcile.plan import base
 from cumulet.values import Claim, Limits
 
@@ -163,6 +163,8 @@ class Worker:
         self.db = db
         self.reconciler = reconciler
         self.listening_since = db.chance.now()
+        #: What the last sweep found.
+        self.found: list[sweep.Finding] = []
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -222,6 +224,16 @@ class Worker:
                 log.error("many hosts fell silent at once; none is judged")
             for name in filter(None, names):
                 log.warning("agent is silent", agent=name)
+
+    async def sweep(self, every: float, floor: float, stuck_after: float) -> None:
+        """Sweep again and again, until cancelled, and raise the alarm when something is found."""
+        while True:
+            await asyncio.sleep(every)
+            self.found = await self.db.write(sweep.sweep, floor=floor, stuck_after=stuck_after)
+            for finding in self.found:
+                log.warning(
+                    "the sweep found something", kind=finding.kind, id=finding.id, what=finding.message
+                )
 
 
 def _push_back(tx: Tx, id: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cumulet.core import history, images, scheduling, volumes
+from cumulet.core import history, images, ports, scheduling, volumes
 from cumulet.core.servers import remove
 from cumulet.db.engine import Row, Tx
 from cumulet.reconcile import holders
@@ -26,9 +26,9 @@ def apply(tx: Tx, view: plan.Server, change: base.Change) -> None:
             _place(tx, view)
         case plan.BindPort():
             host = tx.value("select name from agents where id = :id", id=change.host)
-            _ports().bind(tx, change.port, host)
+            ports.bind(tx, change.port, host)
         case plan.UnbindPort():
-            _ports().unbind(tx, change.port)
+            ports.unbind(tx, change.port)
         case plan.ReleasePort():
             _release_port(tx, change)
         case plan.SetAttachment():
@@ -53,12 +53,6 @@ def apply(tx: Tx, view: plan.Server, change: base.Change) -> None:
             history.finish(tx, view.id, error=change.message)
         case _:
             raise TypeError(f"a server has no {type(change).__name__}")
-
-
-def _ports() -> Any:
-    from cumulet.core import ports
-
-    return ports
 
 
 def _place(tx: Tx, view: plan.Server) -> None:
@@ -153,9 +147,9 @@ def _release_port(tx: Tx, change: plan.ReleasePort) -> None:
     made_by_us = tx.value("select made_by_us from interfaces where id = :id", id=change.interface)
     tx.delete("interfaces", change.interface)
     if made_by_us:
-        _ports().delete(tx, change.port)
+        ports.delete(tx, change.port)
     else:
-        _ports().give_back(tx, change.port)
+        ports.give_back(tx, change.port)
 
 
 def _keep_addresses(tx: Tx, view: plan.Server, claim_id: str) -> None:

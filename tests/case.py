@@ -1,0 +1,322 @@
+"""The stage of the cases in tests/regressions: a running cloud, and the actors of every case.
+
+    async with stage(db, directory) as case:
+        server = await case.boot(networks=[{"port": case.port["id"]}])
+        ...
+        await case.delete(server)
+        await case.clean()
+
+``H1``, ``H2``, ``H3`` are hosts, ``N`` and ``N2`` networks, ``P`` a port that the user made, ``V`` and ``W``
+volumes. The ledger is looked at before the first call and compared at the end (tests/leftovers.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from cumulet.config import Config, Hosts, Reconcile
+from cumulet.core import faults
+from cumulet.db.engine import Database
+from cumulet.drivers import qcow2
+from tests.cloud import CHEAP, TestCloud, running_cloud
+from tests.leftovers import Look, assert_nothing_left, look
+
+COMPUTE, NETWORK, VOLUME, IMAGE, PLACEMENT = (
+    "/compute/v2.1", "/network/v2.0", "/volume/v3", "/image/v2", "/placement",
+)  # fmt: skip
+#: Seconds in which what a case waits for must come true.
+TIME = 20.0
+NEWEST = "compute 2.96"
+H1, H2, H3 = "h1", "h2", "h3"
+
+
+class Case:
+    """One case: see the module."""
+
+    def __init__(self, cloud: TestCloud, directory: Path) -> None:
+        self.cloud = cloud
+        self.db = cloud.db
+        self.directory = directory
+        self.before: Look = {}
+        self.flavor = self.flavor2 = self.image = ""
+        self.network: dict[str, Any] = {}
+        self.network2: dict[str, Any] = {}
+
+    # --- requests ---
+
+    async def call(
+        self, method: str, path: str, *codes: int, as_: str = "demo", version: str = NEWEST, **more: Any
+    ) -> httpx2.Response:
+        """A request whose status must be one of ``codes`` (200, 201, 202, 204 if none is given)."""
+        response = await self.cloud.request(method, path, as_=as_, version=version, **more)
+        assert response.status_code in (codes or (200, 201, 202, 204)), f"{method} {path}: {response.status_code} {response.text}"
+        return response
+
+    async def get(self, path: str, *codes: int, **more: Any) -> Any:
+        return (await self.call("GET", path, *(codes or (200,)), **more)).json()
+
+    # --- actors ---
+
+    async def prepare(self) -> None:
+        """The fixtures of every case; the ledger is looked at afterwards."""
+        flavors = (await self.get(f"{COMPUTE}/flavors"))["flavors"]
+        self.flavor = next(f["id"] for f in flavors if f["name"] == "m1.tiny")
+        self.flavor2 = next(f["id"] for f in flavors if f["name"] == "m1.small")
+        self.image = await self.make_image()
+        self.network, self.network2 = await self.make_network("n", "192.168.1.0/24"), await self.make_network("n2", "192.168.2.0/24")
+
+    async def make_image(self, name: str = "i") -> str:
+        made = await self.call(
+            "POST", f"{IMAGE}/images", as_="admin",
+            json={"name": name, "disk_format": "qcow2", "container_format": "bare", "visibility": "public"},
+        )  # fmt: skip
+        id = made.json()["id"]
+        await self.call(
+            "PUT", f"{IMAGE}/images/{id}/file", 204, as_="admin", content=qcow2.empty(1 << 30),
+            headers={"Content-Type": "application/octet-stream"},
+        )  # fmt: skip
+        return str(id)
+
+    async def make_network(self, name: str, cidr: str) -> dict[str, Any]:
+        made = (await self.call("POST", f"{NETWORK}/networks", json={"network": {"name": name}})).json()["network"]
+        subnet = await self.call(
+            "POST", f"{NETWORK}/subnets", json={"subnet": {"network_id": made["id"], "ip_version": 4, "cidr": cidr}}
+        )
+        return {**made, "subnet": subnet.json()["subnet"]["id"]}
+
+    async def make_port(self, network: str | None = None, **more: Any) -> dict[str, Any]:
+        body = {"port": {"network_id": network or self.network["id"], **more}}
+        found: dict[str, Any] = (await self.call("POST", f"{NETWORK}/ports", json=body)).json()["port"]
+        return found
+
+    async def make_volume(self, size: int = 1, **more: Any) -> str:
+        """A volume that is available."""
+        made = await self.call("POST", f"{VOLUME}/volumes", json={"volume": {"size": size, **more}}, version="volume 3.70")
+        id = str(made.json()["volume"]["id"])
+        await self.volume_is(id, "available")
+        return id
+
+    # --- servers ---
+
+    async def create(self, *codes: int, name: str = "s", image: str | None = "", **more: Any) -> str:
+        """POST /servers; the id, or "" when ``codes`` say that it must be refused."""
+        body: dict[str, Any] = {"name": name, "flavorRef": self.flavor, "networks": "none", **more}
+        if image is not None:
+            body["imageRef"] = image or self.image
+        hints = body.pop("hints", None)
+        document: dict[str, Any] = {"server": body}
+        if hints:
+            document["os:scheduler_hints"] = hints
+        response = await self.call("POST", f"{COMPUTE}/servers", *(codes or (202,)), json=document)
+        return str(response.json()["server"]["id"]) if response.status_code == 202 else ""
+
+    async def boot(self, status: str = "ACTIVE", **more: Any) -> str:
+        """A server that has come to a status."""
+        id = await self.create(**more)
+        await self.server_is(id, status)
+        return id
+
+    async def server(self, id: str, as_: str = "admin") -> dict[str, Any]:
+        found: dict[str, Any] = (await self.get(f"{COMPUTE}/servers/{id}", as_=as_))["server"]
+        return found
+
+    async def server_is(self, id: str, status: str) -> dict[str, Any]:
+        """Wait until the server has the status; an ERROR that is not waited for ends the wait."""
+
+        async def check() -> Any:
+            server = await self.server(id)
+            if server["status"] == "ERROR" != status:
+                raise AssertionError(f"server {id} is in ERROR: {server.get('fault')}")
+            return server if server["status"] == status and server["OS-EXT-STS:task_state"] is None else None
+
+        found: dict[str, Any] = await self.until(check, f"server {id} to become {status}")
+        return found
+
+    async def delete(self, id: str, *codes: int) -> None:
+        """DELETE, and poll until 404."""
+        await self.call("DELETE", f"{COMPUTE}/servers/{id}", *(codes or (204,)))
+        await self.gone(id)
+
+    async def gone(self, id: str) -> None:
+        async def check() -> bool:
+            response = await self.cloud.get(f"{COMPUTE}/servers/{id}", as_="admin")
+            assert response.status_code in (200, 404), response.text
+            return response.status_code == 404
+
+        await self.until(check, f"server {id} to be gone")
+
+    async def act(self, id: str, action: str, body: Any = None, *codes: int, as_: str = "demo") -> None:
+        await self.call("POST", f"{COMPUTE}/servers/{id}/action", *(codes or (202,)), json={action: body}, as_=as_)
+
+    # --- other things ---
+
+    async def port(self, id: str) -> dict[str, Any]:
+        found: dict[str, Any] = (await self.get(f"{NETWORK}/ports/{id}", as_="admin"))["port"]
+        return found
+
+    async def ports_of(self, server: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = (await self.get(f"{NETWORK}/ports?device_id={server}", as_="admin"))["ports"]
+        return found
+
+    async def volume(self, id: str) -> dict[str, Any]:
+        found: dict[str, Any] = (await self.get(f"{VOLUME}/volumes/{id}", version="volume 3.70"))["volume"]
+        return found
+
+    async def volume_is(self, id: str, status: str) -> None:
+        async def check() -> bool:
+            return bool((await self.volume(id))["status"] == status)
+
+        await self.until(check, f"volume {id} to become {status}")
+
+    async def volume_gone(self, id: str) -> None:
+        async def check() -> bool:
+            return (await self.cloud.get(f"{VOLUME}/volumes/{id}", version="volume 3.70")).status_code == 404
+
+        await self.until(check, f"volume {id} to be gone")
+
+    async def attachments(self, server: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = (
+            await self.get(f"{VOLUME}/attachments?instance_id={server}", as_="demo", version="volume 3.70")
+        )["attachments"]
+        return found
+
+    async def allocations(self, consumer: str) -> dict[str, Any]:
+        found: dict[str, Any] = (
+            await self.get(f"{PLACEMENT}/allocations/{consumer}", as_="admin", version="placement 1.28")
+        )["allocations"]
+        return found
+
+    async def usage(self) -> dict[str, Any]:
+        """What the project's compute quota counts."""
+        found = (await self.get(f"{COMPUTE}/limits"))["limits"]["absolute"]
+        return {name: found[f"total{name}Used"] for name in ("Instances", "Cores", "RAM")}
+
+    def things(self, host: str) -> list[str]:
+        """Files of a host's things."""
+        base = self.directory / "agents" / f"host-{host}"
+        return sorted(
+            str(path.relative_to(base)) for path in base.rglob("*") if path.is_file() and path.name not in ("id", "lock", "token")
+        )
+
+    def exports(self) -> list[str]:
+        base = self.directory / "agents" / "volume-sim" / "export"
+        return sorted(path.name for path in base.iterdir())
+
+    async def host_of(self, server: str) -> str | None:
+        found: str | None = (await self.server(server))["OS-EXT-SRV-ATTR:host"]
+        return found
+
+    # --- faults ---
+
+    async def fault(self, step: str, effect: str = "fail", count: int | None = 1, **more: Any) -> str:
+        """A fault rule; see core/faults.py."""
+        return await self.db.write(faults.add, faults.Rule(step=step, effect=effect, count=count, **more))
+
+    async def release(self, rule: str | None = None) -> None:
+        """Remove one rule, or all."""
+        if rule is None:
+            await self.db.write(faults.clear)
+        else:
+            await self.db.write(faults.remove, rule)
+
+    async def held(self, step: str, moment: str = "before") -> str:
+        """A rule that holds a step until it is released."""
+        return await self.fault(step, "hold", None, moment=moment)
+
+    async def holding(self, kind: str) -> None:
+        """Wait until an agent works on a claim of that kind: it stands at the step that is held."""
+
+        async def check() -> bool:
+            return any(
+                agent.agent is not None and any(agent.agent.claims[id].kind == kind for id in agent.agent._tasks if id in agent.agent.claims)
+                for agent in self.cloud.agents.values()
+            )
+
+        await self.until(check, f"a {kind} to be held")
+
+    async def down(self, host: str) -> None:
+        """The host's service stops reporting and takes no work; guest and disk stay."""
+        await self.cloud.stop_agent(host)
+        await self.force_down(host, True)
+
+    async def up(self, host: str) -> None:
+        self.cloud.start_agent(host)
+        await self.force_down(host, False)
+
+    async def service(self, host: str) -> str:
+        services = (await self.get(f"{COMPUTE}/os-services?host={host}&binary=nova-compute", as_="admin"))["services"]
+        return str(services[0]["id"])
+
+    async def force_down(self, host: str, down: bool) -> None:
+        await self.call(
+            "PUT", f"{COMPUTE}/os-services/{await self.service(host)}", as_="admin", json={"forced_down": down}
+        )
+
+    async def enable(self, host: str, enabled: bool) -> None:
+        status = "enabled" if enabled else "disabled"
+        await self.call("PUT", f"{COMPUTE}/os-services/{await self.service(host)}", as_="admin", json={"status": status})
+
+    # --- the end ---
+
+    async def until(self, check: Callable[[], Awaitable[Any]], what: str) -> Any:
+        """Ask until it is true. Fails after TIME, saying what was waited for and what the cloud waits for."""
+        try:
+            async with asyncio.timeout(TIME):
+                while True:
+                    found = await check()
+                    if found:
+                        return found
+                    await asyncio.sleep(0.002)
+        except TimeoutError:
+            waits = await self.db.read(lambda tx: tx.all("select id, kind, rule, waiting from holders where waiting is not null"))
+            claims = await self.db.read(lambda tx: tx.all("select kind, part, wanted, seen, error, holder from claims where not wanted or error is not null"))
+            raise AssertionError(f"waited in vain for {what}; waiting: {waits}; claims: {claims}") from None
+
+    async def settle(self) -> None:
+        """No work is under way, and everybody has looked at everything twice."""
+        for _ in range(2):
+            await self.until(self._at_rest, "the cloud to settle")
+            for agent in self.cloud.agents.values():
+                if agent.agent is not None:
+                    await agent.agent.audit()
+        await self.until(self._at_rest, "the cloud to settle")
+
+    async def _at_rest(self) -> bool:
+        busy = await self.db.read(
+            lambda tx: tx.one("select 1 from holders where due <= :now", now=tx.now)
+            or tx.one("select 1 from claims where not wanted or (wanted and (seen <> 'present' or acted < revision or error is not null))")
+        )
+        agents = [agent.agent for agent in self.cloud.agents.values() if agent.agent is not None]
+        return busy is None and not any(agent._tasks or agent._outbox for agent in agents)
+
+    def remember(self) -> None:
+        """Look at the ledger; ``clean`` compares with the last look."""
+        self.before = look(self.db, self.directory)
+
+    async def clean(self, *without: str) -> None:
+        """The ledger is as before, but for rows and files that name one of ``without``."""
+        await self.settle()
+        self.clean_now(*without)
+
+    def clean_now(self, *without: str) -> None:
+        assert_nothing_left(self.before, look(self.db, self.directory), without=without)
+
+
+@contextlib.asynccontextmanager
+async def stage(
+    db: Database, directory: Path, *, hosts: int = 3, without: Collection[str] = (), **reconcile: Any
+) -> AsyncIterator[Case]:
+    """A running cloud with the fixtures of every case; ``reconcile``: settings like ``patience``."""
+    config = Config(auth=CHEAP, hosts=Hosts(count=hosts), reconcile=Reconcile(**reconcile))
+    async with running_cloud(db, directory, config=config) as cloud:
+        case = Case(cloud, directory)
+        await case.prepare()
+        await case.settle()
+        case.remember()
+        yield case
