@@ -96,7 +96,7 @@ class Case:
         return found
 
     async def make_volume(self, size: int = 1, **more: Any) -> str:
-        """A volume that is available."""
+        """A volume that is available; ``imageRef`` makes it one that a server can boot from."""
         made = await self.call("POST", f"{VOLUME}/volumes", json={"volume": {"size": size, **more}}, version="volume 3.70")
         id = str(made.json()["volume"]["id"])
         await self.volume_is(id, "available")
@@ -242,11 +242,11 @@ class Case:
 
     async def down(self, host: str) -> None:
         """The host's service stops reporting and takes no work; guest and disk stay."""
-        await self.cloud.stop_agent(host)
+        await self.cloud.agents[host].stop()
         await self.force_down(host, True)
 
     async def up(self, host: str) -> None:
-        self.cloud.start_agent(host)
+        self.cloud.agents[host].start()
         await self.force_down(host, False)
 
     async def service(self, host: str) -> str:

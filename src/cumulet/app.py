@@ -169,13 +169,14 @@ async def running(
             supervisors[name] = Supervisor(
                 kind, name, directory / "agents" / f"{kind}-{name}", http, id, secret, config, chance
             )
-            parts[f"{kind} {name}"] = asyncio.create_task(supervisors[name].run())
-            tasks.append(parts[f"{kind} {name}"])
+            parts[f"{kind} {name}"] = supervisors[name].start()
+            parts[f"{kind} {name}"].add_done_callback(_tell)
         for task in tasks:
             task.add_done_callback(_tell)
         try:
             yield supervisors
         finally:
+            await asyncio.gather(*(supervisor.stop() for supervisor in supervisors.values()))
             for task in tasks:
                 task.cancel()
             if tasks:

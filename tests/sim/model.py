@@ -283,16 +283,19 @@ class Cloud:
         raise Broken("the plan does not come to rest")
 
     def _flush(self, w: World, moved: set[str]) -> World:
+        """Give what moved its agent's next revision. While the transaction is open it has that one already."""
         counters = list(w.counters)
-        claims = []
-        touched = {c.agent for c in w.claims if c.id in moved}
-        for name in touched:
+        for name in {c.agent for c in w.claims if c.id in moved}:
             counters[AGENTS.index(name)] += 1
-        for c in w.claims:
-            if c.id in moved:
-                c = msgspec.structs.replace(c, revision=counters[AGENTS.index(c.agent)])
-            claims.append(c)
-        return replace(w, claims=tuple(claims), counters=tuple(counters))
+        return self._mark(replace(w, counters=tuple(counters)), moved, 0)
+
+    @staticmethod
+    def _mark(w: World, moved: set[str], ahead: int = 1) -> World:
+        claims = tuple(
+            msgspec.structs.replace(c, revision=w.counters[AGENTS.index(c.agent)] + ahead) if c.id in moved else c
+            for c in w.claims
+        )
+        return replace(w, claims=claims)
 
     def _view(self, w: World) -> plan.Server:
         assert w.server is not None
@@ -367,7 +370,7 @@ class Cloud:
         moved: set[str] = set()
         for change in step:
             w = self._change(w, holder, change, moved)
-        return w, moved
+        return self._mark(w, moved), moved
 
     def _change(self, w: World, holder: str, change: base.Change, moved: set[str]) -> World:
         claims = {c.id: c for c in w.claims}

@@ -100,6 +100,19 @@ class Supervisor:
         self.chance = chance
         self.crash = crash
         self.agent: Agent | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> asyncio.Task[None]:
+        """Run as a task of its own, until ``stop``."""
+        self._task = asyncio.create_task(self.run())
+        return self._task
+
+    async def stop(self) -> None:
+        """End it; what it has stays as it is."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+            self._task = None
 
     async def run(self) -> None:
         """Serve until cancelled. Raises Rejected if the control plane does not know the agent."""
