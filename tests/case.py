@@ -55,7 +55,9 @@ class Case:
     ) -> httpx2.Response:
         """A request whose status must be one of ``codes`` (200, 201, 202, 204 if none is given)."""
         response = await self.cloud.request(method, path, as_=as_, version=version, **more)
-        assert response.status_code in (codes or (200, 201, 202, 204)), f"{method} {path}: {response.status_code} {response.text}"
+        assert response.status_code in (codes or (200, 201, 202, 204)), (
+            f"{method} {path}: {response.status_code} {response.text}"
+        )
         return response
 
     async def get(self, path: str, *codes: int, **more: Any) -> Any:
@@ -69,7 +71,10 @@ class Case:
         self.flavor = next(f["id"] for f in flavors if f["name"] == "m1.tiny")
         self.flavor2 = next(f["id"] for f in flavors if f["name"] == "m1.small")
         self.image = await self.make_image()
-        self.network, self.network2 = await self.make_network("n", "192.168.1.0/24"), await self.make_network("n2", "192.168.2.0/24")
+        self.network, self.network2 = (
+            await self.make_network("n", "192.168.1.0/24"),
+            await self.make_network("n2", "192.168.2.0/24"),
+        )
 
     async def make_image(self, name: str = "i") -> str:
         made = await self.call(
@@ -84,9 +89,13 @@ class Case:
         return str(id)
 
     async def make_network(self, name: str, cidr: str) -> dict[str, Any]:
-        made = (await self.call("POST", f"{NETWORK}/networks", json={"network": {"name": name}})).json()["network"]
+        made = (await self.call("POST", f"{NETWORK}/networks", json={"network": {"name": name}})).json()[
+            "network"
+        ]
         subnet = await self.call(
-            "POST", f"{NETWORK}/subnets", json={"subnet": {"network_id": made["id"], "ip_version": 4, "cidr": cidr}}
+            "POST",
+            f"{NETWORK}/subnets",
+            json={"subnet": {"network_id": made["id"], "ip_version": 4, "cidr": cidr}},
         )
         return {**made, "subnet": subnet.json()["subnet"]["id"]}
 
@@ -97,7 +106,9 @@ class Case:
 
     async def make_volume(self, size: int = 1, **more: Any) -> str:
         """A volume that is available; ``imageRef`` makes it one that a server can boot from."""
-        made = await self.call("POST", f"{VOLUME}/volumes", json={"volume": {"size": size, **more}}, version="volume 3.70")
+        made = await self.call(
+            "POST", f"{VOLUME}/volumes", json={"volume": {"size": size, **more}}, version="volume 3.70"
+        )
         id = str(made.json()["volume"]["id"])
         await self.volume_is(id, "available")
         return id
@@ -152,7 +163,9 @@ class Case:
         await self.until(check, f"server {id} to be gone")
 
     async def act(self, id: str, action: str, body: Any = None, *codes: int, as_: str = "demo") -> None:
-        await self.call("POST", f"{COMPUTE}/servers/{id}/action", *(codes or (202,)), json={action: body}, as_=as_)
+        await self.call(
+            "POST", f"{COMPUTE}/servers/{id}/action", *(codes or (202,)), json={action: body}, as_=as_
+        )
 
     # --- other things ---
 
@@ -161,7 +174,9 @@ class Case:
         return found
 
     async def ports_of(self, server: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = (await self.get(f"{NETWORK}/ports?device_id={server}", as_="admin"))["ports"]
+        found: list[dict[str, Any]] = (await self.get(f"{NETWORK}/ports?device_id={server}", as_="admin"))[
+            "ports"
+        ]
         return found
 
     async def volume(self, id: str) -> dict[str, Any]:
@@ -201,7 +216,9 @@ class Case:
         """Files of a host's things."""
         base = self.directory / "agents" / f"host-{host}"
         return sorted(
-            str(path.relative_to(base)) for path in base.rglob("*") if path.is_file() and path.name not in ("id", "lock", "token")
+            str(path.relative_to(base))
+            for path in base.rglob("*")
+            if path.is_file() and path.name not in ("id", "lock", "token")
         )
 
     def exports(self) -> list[str]:
@@ -234,7 +251,12 @@ class Case:
 
         async def check() -> bool:
             return any(
-                agent.agent is not None and any(agent.agent.claims[id].kind == kind for id in agent.agent._tasks if id in agent.agent.claims)
+                agent.agent is not None
+                and any(
+                    agent.agent.claims[id].kind == kind
+                    for id in agent.agent._tasks
+                    if id in agent.agent.claims
+                )
                 for agent in self.cloud.agents.values()
             )
 
@@ -250,17 +272,24 @@ class Case:
         await self.force_down(host, False)
 
     async def service(self, host: str) -> str:
-        services = (await self.get(f"{COMPUTE}/os-services?host={host}&binary=nova-compute", as_="admin"))["services"]
+        services = (await self.get(f"{COMPUTE}/os-services?host={host}&binary=nova-compute", as_="admin"))[
+            "services"
+        ]
         return str(services[0]["id"])
 
     async def force_down(self, host: str, down: bool) -> None:
         await self.call(
-            "PUT", f"{COMPUTE}/os-services/{await self.service(host)}", as_="admin", json={"forced_down": down}
+            "PUT",
+            f"{COMPUTE}/os-services/{await self.service(host)}",
+            as_="admin",
+            json={"forced_down": down},
         )
 
     async def enable(self, host: str, enabled: bool) -> None:
         status = "enabled" if enabled else "disabled"
-        await self.call("PUT", f"{COMPUTE}/os-services/{await self.service(host)}", as_="admin", json={"status": status})
+        await self.call(
+            "PUT", f"{COMPUTE}/os-services/{await self.service(host)}", as_="admin", json={"status": status}
+        )
 
     # --- the end ---
 
@@ -274,8 +303,14 @@ class Case:
                         return found
                     await asyncio.sleep(0.002)
         except TimeoutError:
-            waits = await self.db.read(lambda tx: tx.all("select id, kind, rule, waiting from holders where waiting is not null"))
-            claims = await self.db.read(lambda tx: tx.all("select kind, part, wanted, seen, error, holder from claims where not wanted or error is not null"))
+            waits = await self.db.read(
+                lambda tx: tx.all("select id, kind, rule, waiting from holders where waiting is not null")
+            )
+            claims = await self.db.read(
+                lambda tx: tx.all(
+                    "select kind, part, wanted, seen, error, holder from claims where not wanted or error is not null"
+                )
+            )
             raise AssertionError(f"waited in vain for {what}; waiting: {waits}; claims: {claims}") from None
 
     async def settle(self) -> None:
@@ -289,8 +324,12 @@ class Case:
 
     async def _at_rest(self) -> bool:
         busy = await self.db.read(
-            lambda tx: tx.one("select 1 from holders where due <= :now", now=tx.now)
-            or tx.one("select 1 from claims where not wanted or (wanted and (seen <> 'present' or acted < revision or error is not null))")
+            lambda tx: (
+                tx.one("select 1 from holders where due <= :now", now=tx.now)
+                or tx.one(
+                    "select 1 from claims where not wanted or (wanted and (seen <> 'present' or acted < revision or error is not null))"
+                )
+            )
         )
         agents = [agent.agent for agent in self.cloud.agents.values() if agent.agent is not None]
         return busy is None and not any(agent._tasks or agent._outbox for agent in agents)

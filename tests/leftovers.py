@@ -18,6 +18,7 @@ HISTORY = {
     "actions": "what was done stays readable",
     "action_events": "what was done stays readable",
     "deleted_servers": "an administrator can ask for it",
+    "volume_messages": "what the user was told of a failure stays until it expires",
     "numbers": "numbers that were given out are not given out again",
     "project_locks": "rows that are locked while somebody counts; they hold nothing",
     "settings": "epochs and keys of the whole cloud",
@@ -52,7 +53,9 @@ def _rows(tx: Tx, tables: Collection[str]) -> dict[str, list[str]]:
 
 
 def _text(row: Mapping[str, Any]) -> str:
-    return json.dumps({k: v for k, v in row.items() if k not in MOVING and v is not None}, sort_keys=True, default=str)
+    return json.dumps(
+        {k: v for k, v in row.items() if k not in MOVING and v is not None}, sort_keys=True, default=str
+    )
 
 
 def _files(agent: Path) -> Iterable[str]:
@@ -70,7 +73,9 @@ def difference(before: Look, after: Look, *, without: Collection[str] = ()) -> l
             ("new", after.get(name, frozenset()) - before.get(name, frozenset())),
             ("gone", before.get(name, frozenset()) - after.get(name, frozenset())),
         ):
-            found += [f"{sign} in {name}: {row}" for row in sorted(rows) if not any(word in row for word in without)]
+            found += [
+                f"{sign} in {name}: {row}" for row in sorted(rows) if not any(word in row for word in without)
+            ]
     return found
 
 

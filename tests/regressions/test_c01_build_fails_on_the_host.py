@@ -12,11 +12,19 @@ from tests.case import COMPUTE, H1, NETWORK, stage
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_failed_build_holds_nothing_on_its_host_and_delete_frees_the_rest(db: Database, directory: Path) -> None:
+async def test_a_failed_build_holds_nothing_on_its_host_and_delete_frees_the_rest(
+    db: Database, directory: Path
+) -> None:
     async with stage(db, directory, hosts=1, build_attempts=1) as case:
         port, volume = await case.make_port(), await case.make_volume(imageRef=case.image)
-        group = (await case.call("POST", f"{NETWORK}/security-groups", json={"security_group": {"name": "g"}})).json()["security_group"]
-        key = (await case.call("POST", f"{COMPUTE}/os-keypairs", json={"keypair": {"name": "k", "public_key": KEY}})).json()
+        group = (
+            await case.call("POST", f"{NETWORK}/security-groups", json={"security_group": {"name": "g"}})
+        ).json()["security_group"]
+        key = (
+            await case.call(
+                "POST", f"{COMPUTE}/os-keypairs", json={"keypair": {"name": "k", "public_key": KEY}}
+            )
+        ).json()
         await case.settle()
         case.remember()
         usage = await case.usage()
@@ -61,7 +69,9 @@ async def test_with_a_local_disk_and_no_volume(db: Database, directory: Path) ->
         await case.clean()
 
 
-async def test_a_healthy_server_that_was_reset_to_error_is_deleted_through_its_host(db: Database, directory: Path) -> None:
+async def test_a_healthy_server_that_was_reset_to_error_is_deleted_through_its_host(
+    db: Database, directory: Path
+) -> None:
     async with stage(db, directory, hosts=1) as case:
         server = await case.boot(networks=[{"uuid": case.network["id"]}])
         await case.act(server, "os-resetState", {"state": "error"}, as_="admin")

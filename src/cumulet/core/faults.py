@@ -121,8 +121,7 @@ def strike(tx: Tx, agent: str, claim_id: str, step: str, moment: str) -> Strike:
     ):
         if not _hits(rule, step, subject):
             continue
-        if rule["effect"] != "hold":
-            _use(tx, rule)
+        _use(tx, rule)
         return Strike(rule["effect"], rule["id"], rule["seconds"] or 0.0, rule["message"] or "")
     return Strike()
 
@@ -159,6 +158,10 @@ def _hits(rule: Row, step: str, subject: Mapping[str, Any]) -> bool:
 
 
 def _use(tx: Tx, rule: Row) -> None:
+    """Count a hit. A hold lasts until its rule is removed, so it is not used up."""
+    if rule["effect"] == "hold":
+        tx.update("faults", rule["id"], hits=rule["hits"] + 1)
+        return
     if rule["remaining"] is not None and rule["remaining"] <= 1:
         tx.delete("faults", rule["id"])
         return
