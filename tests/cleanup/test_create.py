@@ -1,4 +1,4 @@
-"""Every step of a server's life × everything that can go wrong at it × a delete at every moment: nothing is left.
+"""Every step of a server's life by everything that can go wrong at it by a delete at every moment: nothing is left.
 
 The steps are collected from the code, so a new kind of claim is covered without anybody remembering it, and
 the run fails if a step that a server takes was not hit by every fault.

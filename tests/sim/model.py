@@ -292,7 +292,9 @@ class Cloud:
     @staticmethod
     def _mark(w: World, moved: set[str], ahead: int = 1) -> World:
         claims = tuple(
-            msgspec.structs.replace(c, revision=w.counters[AGENTS.index(c.agent)] + ahead) if c.id in moved else c
+            msgspec.structs.replace(c, revision=w.counters[AGENTS.index(c.agent)] + ahead)
+            if c.id in moved
+            else c
             for c in w.claims
         )
         return replace(w, claims=claims)
