@@ -15,6 +15,7 @@ import errno
 import hashlib
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO, ParamSpec, TypeVar
 
@@ -90,8 +91,8 @@ class ImageFiles:
         part = path.with_suffix(".part")
         limit = claim.spec.get("limit")
         try:
-            with part.open("w+b") as file:
-                taken = _Taken(file, self._limit if limit is None else min(limit, self._limit))
+            limit = self._limit if limit is None else min(limit, self._limit)
+            with part.open("w+b") as file, contextlib.closing(_Taken(file, limit)) as taken:
                 await _take(pieces, taken)
                 facts = await _in_thread(taken.finish)
             _write(path.with_suffix(".json"), msgspec.json.encode(facts))
@@ -133,7 +134,13 @@ class _Taken:
         self.size = 0
         self._head = b""
         self._looked = False
-        self._sums = hashlib.md5(usedforsecurity=False), hashlib.sha512()
+        self._md5 = hashlib.md5(usedforsecurity=False)
+        self._sha512 = hashlib.sha512()
+        self._side = ThreadPoolExecutor(1, "md5")
+
+    def close(self) -> None:
+        """Nothing more is taken."""
+        self._side.shutdown()
 
     def block(self, block: bytes) -> None:
         """Write a block. Raises Failed for too many bytes, and for what must not be opened by anybody."""
@@ -150,9 +157,11 @@ class _Taken:
                 # What is hostile is refused as soon as it can be seen, not after a terabyte of it.
                 self._inspect(lambda offset, length: self._head[offset : offset + length], whole=False)
                 self._looked = True
-        for one in self._sums:
-            one.update(block)
+        # Hashing is what takes the time of an upload, so the two sums are made side by side.
+        md5 = self._side.submit(self._md5.update, block)
+        self._sha512.update(block)
         self.file.write(block)
+        md5.result()
 
     def finish(self) -> dict[str, Any]:
         """The bytes are whole and on the disk: what is known of them. Raises Failed as ``block`` does."""
@@ -161,8 +170,8 @@ class _Taken:
         os.fsync(self.file.fileno())
         return {
             "size": self.size,
-            "checksum": self._sums[0].hexdigest(),
-            "sha512": self._sums[1].hexdigest(),
+            "checksum": self._md5.hexdigest(),
+            "sha512": self._sha512.hexdigest(),
             "inspected": found.format,
             "virtual_size": found.virtual_size,
         }
