@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-<<<<<<< HEAD
 import asyncio
 import errno
-=======
->>>>>>> a69e5b6 (Server actions, volumes and interfaces of servers, their metadata, tags, history and guests (unfinished))
 import hashlib
 import os
 from collections.abc import AsyncIterator, Callable
@@ -14,7 +11,6 @@ from pathlib import Path
 
 import httpx2
 import pytest
-<<<<<<< HEAD
 from tests.cloud import CHEAP, Config, TestCloud, running_cloud, test_cloud, until
 
 from cumulet.app import reconciler, running
@@ -23,11 +19,6 @@ from cumulet.core.images import create_inner, fill
 from cumulet.db.engine import Database, Tx
 from cumulet.drivers import imagefiles, qcow2
 from cumulet.reconcile import agents
-=======
-from tests.cloud import TestCloud, running_cloud
-
-from cumulet.db.engine import Database
->>>>>>> a69e5b6 (Server actions, volumes and interfaces of servers, their metadata, tags, history and guests (unfinished))
 
 pytestmark = pytest.mark.anyio
 
