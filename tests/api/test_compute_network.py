@@ -166,6 +166,10 @@ async def test_rules_of_groups(cloud: TestCloud) -> None:
     one = (await cloud.post(f"{URL}/os-security-group-rules", json=rule)).json()["security_group_rule"]
     assert one["group"] == {"name": "web", "tenant_id": cloud.project("demo")}
     assert (one["ip_range"], one["from_port"], one["to_port"]) == ({}, 1, 65535)
+    assert (await cloud.post(f"{URL}/os-security-group-rules", json=rule)).status_code == 400
+    default = (await get(cloud, "/os-security-groups"))["security_groups"][0]
+    assert (default["name"], len(default["rules"]) > 0) == ("default", True)
+    assert (await cloud.delete(f"{URL}/os-security-groups/{default['id']}")).status_code == 400
 
 
 @pytest.mark.parametrize(

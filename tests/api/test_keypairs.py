@@ -90,7 +90,9 @@ async def test_certificates(cloud: TestCloud) -> None:
     assert again.json()["keypair"]["fingerprint"] == pair["fingerprint"]
 
 
-@pytest.mark.parametrize("key", ["", "ssh-rsa", "ssh-rsa AAAA", "nonsense", KEY[:40], "ssh-rsa \ud7ff"])
+@pytest.mark.parametrize(
+    "key", ["", "ssh-rsa", "ssh-rsa AAAA", "nonsense", KEY[:40], "ssh-rsa \ud7ff", f"ssh-rsa {'A' * 2048} c"]
+)
 async def test_no_key(cloud: TestCloud, key: str) -> None:
     for kind in ("ssh", "x509"):
         assert (await put(cloud, "a", "2.2", type=kind, public_key=key)).status_code == 400

@@ -109,6 +109,7 @@ async def test_who_may_and_bad_periods(cloud: TestCloud) -> None:
     assert (await cloud.get(f"{path}/{cloud.project('demo')}", as_="other")).status_code == 403
     for query in ("start=x", "end=2020-13-01T00:00:00", "start=2020-01-02T00:00:00&end=2020-01-01T00:00:00"):
         assert (await cloud.get(f"{path}?{query}", as_="admin")).status_code == 400
+    assert (await cloud.get(f"{path}/", as_="admin")).status_code == 404
     assert (await cloud.get(f"{path}?marker=x", as_="admin", version="compute 2.40")).status_code == 400
 
 

@@ -6,8 +6,8 @@ See the compute API reference, "Security groups (DEPRECATED)" and "Rules for sec
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Awaitable, Sequence
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -20,11 +20,12 @@ from cumulet.core.network_resources import Item, Listing
 from cumulet.core.policy import MEMBER, READER
 from cumulet.core.rights import Rights
 from cumulet.db.engine import Row, Tx
-from cumulet.errors import Invalid
+from cumulet.errors import Conflict, Invalid
 from cumulet.wire.forms import Short
 from cumulet.wire.network import securitygroups as wire
 from cumulet.wire.network.attributes import decode_create, decode_update
 
+T = TypeVar("T")
 _EVERYWHERE = {"IPv4": "0.0.0.0/0", "IPv6": "::/0"}
 _LAST = (2, 35)
 
@@ -123,6 +124,14 @@ def _create_rule(tx: Tx, may: Rights, asked: dict[str, Any]) -> dict[str, Any]:
     return _rule_body(rule, {row["id"]: row for row in names})
 
 
+async def _written(work: Awaitable[T]) -> T:
+    """The result of a transaction. What the network calls a conflict was a bad request to compute."""
+    try:
+        return await settled(work)
+    except Conflict as error:
+        raise Invalid(error.message) from None
+
+
 async def index(request: Request) -> Response:
     """GET /os-security-groups"""
     query = page_of(request)
@@ -135,7 +144,7 @@ async def index(request: Request) -> Response:
 async def create(request: Request) -> Response:
     """POST /os-security-groups"""
     asked = (await request.struct(Group)).security_group
-    return ok({"security_group": await settled(request.cloud.db.write(_create, rights(request), asked))})
+    return ok({"security_group": await _written(request.cloud.db.write(_create, rights(request), asked))})
 
 
 async def show(request: Request) -> Response:
@@ -146,26 +155,26 @@ async def show(request: Request) -> Response:
 async def update(request: Request) -> Response:
     """PUT /os-security-groups/{id}"""
     asked = (await request.struct(Group)).security_group
-    changed = await settled(request.cloud.db.write(_update, rights(request), request.params["id"], asked))
+    changed = await _written(request.cloud.db.write(_update, rights(request), request.params["id"], asked))
     return ok({"security_group": changed})
 
 
 async def delete(request: Request) -> Response:
     """DELETE /os-security-groups/{id}"""
-    await settled(request.cloud.db.write(securitygroups.delete, rights(request), request.params["id"]))
+    await _written(request.cloud.db.write(securitygroups.delete, rights(request), request.params["id"]))
     return accepted()
 
 
 async def create_rule(request: Request) -> Response:
     """POST /os-security-group-rules"""
     asked = _incoming_rule((await request.struct(Rule)).security_group_rule)
-    made = await settled(request.cloud.db.write(_create_rule, rights(request), asked))
+    made = await _written(request.cloud.db.write(_create_rule, rights(request), asked))
     return ok({"security_group_rule": made})
 
 
 async def delete_rule(request: Request) -> Response:
     """DELETE /os-security-group-rules/{id}"""
-    await settled(request.cloud.db.write(securitygroups.delete_rule, rights(request), request.params["id"]))
+    await _written(request.cloud.db.write(securitygroups.delete_rule, rights(request), request.params["id"]))
     return accepted()
 
 
