@@ -79,7 +79,7 @@ class Area(msgspec.Struct, frozen=True):
     rules: Mapping[str, str] = {}
     #: How the caller is found; None: by the token in X-Auth-Token.
     authenticate: Callable[[Request], Awaitable[Any]] | None = None
-    #: True if a slash at the end names another thing, one with an empty id, which is never there.
+    #: True if a slash at the end, but for the root's, names another thing, one with an empty id, which is never there.
     exact: bool = False
     #: What the rules' "%(…)s" stand for; None: the caller's own ids and the parameters of the path.
     target: Callable[[Request], Awaitable[Mapping[str, Any]]] | None = None
@@ -222,8 +222,10 @@ class Application:
             request.version = area.versions.minimum
             if not self._old(area, inside):
                 request.version = area.versions.asked(request.headers)
-        found = _find(self.trees[area.prefix.strip("/")], self._segments(area, inside))
-        if found is None or (area.exact and inside.rstrip("/") and inside.endswith("/")):
+        segments = self._segments(area, inside)
+        found = _find(self.trees[area.prefix.strip("/")], segments)
+        deep = len(segments) > (1 if area.project_root else 0)
+        if found is None or (area.exact and deep and inside.endswith("/")):
             await self._authenticate_unknown(area, request)
             raise NotFound("The resource could not be found.")
         node, values = found

@@ -78,4 +78,5 @@ AREA = Area(
     versions=versions.VERSIONS,
     project_root="/v2.1",
     old_root="/v2",
+    exact=True,
 )

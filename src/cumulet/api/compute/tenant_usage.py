@@ -14,7 +14,7 @@ from cumulet.core import tenant_usage
 from cumulet.core.policy import ADMIN, READER
 from cumulet.core.tenant_usage import ServerUsage
 from cumulet.db.query import MarkerNotFound, Query
-from cumulet.errors import Invalid, NotFound
+from cumulet.errors import Invalid
 from cumulet.wire import forms
 
 _FORMS = ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S.%f", "%Y-%m-%d %H:%M:%S.%f")
@@ -99,9 +99,6 @@ def _with_links(
 
 async def index(request: Request) -> Response:
     """GET /os-simple-tenant-usage; in pages since 2.40"""
-    if request.path.endswith("/"):
-        # A client that asked for one project and had no id.
-        raise NotFound("The resource could not be found.")
     found, start, stop, query = await _look(request)
     detailed = request.args("detailed")[:1] == ["1"]
     usages = []

@@ -7,6 +7,8 @@ from typing import Any
 from cumulet.api.asgi import Route
 from cumulet.api.microversion import Versions, text
 from cumulet.api.request import Request, Response, ok
+from cumulet.core.policy import ANYONE
+from cumulet.errors import NotFound
 
 VERSIONS = Versions(
     service="compute", minimum=(2, 1), maximum=(2, 96), legacy_header="x-openstack-nova-api-version"
@@ -52,6 +54,15 @@ async def show_old(request: Request) -> Response:
     return _document(request, _OLD, "v2", "2")
 
 
+async def show_one(request: Request) -> Response:
+    """GET /v2.1/versions/{id}"""
+    if request.path.startswith("/compute/v2/") or request.params["id"] == "v2.0":
+        return await show_old(request)
+    if request.params["id"] != "v2.1":
+        raise NotFound("The resource could not be found.")
+    return await show(request)
+
+
 def _document(request: Request, version: dict[str, str], path: str, number: str) -> Response:
     body: dict[str, Any] = {
         **version,
@@ -73,4 +84,5 @@ ROUTES = (
     Route("GET", "/", index),
     Route("GET", "/v2.1", show),
     Route("GET", "/v2", show_old),
+    Route("GET", "/v2.1/versions/{id}", show_one, "os_compute_api:versions", ANYONE),
 )
