@@ -48,3 +48,50 @@ async def test_the_old_root_knows_no_microversions(cloud: TestCloud) -> None:
     ):
         flavor = (await cloud.get(path, version="compute 2.96" if "/v2/" in path else "")).json()["flavor"]
         assert "description" not in flavor
+
+
+async def test_versions_below_the_root(cloud: TestCloud) -> None:
+    for path, status, name in (
+        ("/compute/v2.1/versions/v2.1", 200, "v2.1"),
+        ("/compute/v2.1/versions/v2.0", 200, "v2.0"),
+        ("/compute/v2/versions/v2.1", 200, "v2.0"),
+        ("/compute/v2.1/versions/v3", 404, None),
+    ):
+        answer = await cloud.get(path)
+        assert answer.status_code == status
+        assert answer.json().get("version", {}).get("id") == name
+
+
+async def test_a_slash_at_the_end_is_an_empty_id(cloud: TestCloud) -> None:
+    project = cloud.project("demo")
+    for path in ("/compute/v2.1/", "/compute/v2/", f"/compute/v2.1/{project}/"):
+        assert (await cloud.get(path)).status_code == 200, path
+    for path in ("servers", "flavors", "os-keypairs", f"{project}/flavors", "os-aggregates"):
+        assert (await cloud.get(f"/compute/v2.1/{path}/", as_="admin")).status_code == 404, path
+        assert (await cloud.delete(f"/compute/v2.1/{path}/", as_="admin")).status_code == 404, path
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "os-cells/capacities", 410),
+        ("POST", "os-networks/add", 410),
+        ("POST", "os-networks/1/action", 410),
+        ("POST", "os-fixed-ips/10.0.0.1/action", 410),
+        ("GET", "servers/1/consoles", 410),
+        ("GET", "servers/1/os-virtual-interfaces", 410),
+        ("GET", "os-baremetal-nodes", 501),
+        ("POST", "os-baremetal-nodes", 400),
+        ("DELETE", "os-baremetal-nodes/1", 400),
+    ],
+)
+async def test_what_compute_once_had(cloud: TestCloud, method: str, path: str, status: int) -> None:
+    answer = await cloud.request(method, f"/compute/v2.1/{path}", as_="admin")
+    assert answer.status_code == status
+
+
+async def test_servers_have_another_name(cloud: TestCloud) -> None:
+    for path in ("", "/detail"):
+        answer = await cloud.get(f"/compute/v2.1/os-volumes_boot{path}")
+        assert answer.json() == {"servers": []}
+    assert (await cloud.post("/compute/v2.1/os-volumes_boot", json={"server": {}})).status_code == 400

@@ -287,3 +287,26 @@ async def test_hosts_until_2_42(cloud: TestCloud) -> None:
     assert (await admin(cloud, "PUT", "/os-hosts/h1", "2.1", json={})).status_code == 400
     assert (await admin(cloud, "GET", "/os-hosts/h1/reboot", "2.1")).status_code == 501
     assert (await admin(cloud, "GET", "/os-hosts", "2.43")).status_code == 404
+
+
+async def test_migrations(cloud: TestCloud) -> None:
+    path = "/compute/v2.1/os-migrations"
+    assert (await cloud.get(path)).status_code == 403
+    for version, query, status in (
+        ("2.1", "", 200),
+        ("2.58", "?limit=x&anything=1", 200),
+        ("2.59", "?limit=5&host=h&changes-since=2026-01-01T00:00:00Z", 200),
+        ("2.59", "?changes-before=2026-01-01T00:00:00Z", 400),
+        ("2.59", "?limit=-1", 400),
+        ("2.59", "?limit=1&limit=2", 400),
+        ("2.59", f"?marker={uuid.uuid4()}", 400),
+        ("2.59", "?project_id=x", 400),
+        ("2.66", "?changes-since=2026-01-01&changes-before=2026-01-02", 200),
+        ("2.66", "?changes-since=2026-01-02&changes-before=2026-01-01", 400),
+        ("2.66", "?changes-since=never", 400),
+        ("2.80", "?project_id=x&user_id=y", 200),
+    ):
+        answer = await cloud.get(path + query, as_="admin", version=f"compute {version}")
+        assert (answer.status_code, version, query) == (status, version, query)
+        if status == 200:
+            assert answer.json() == {"migrations": []}

@@ -5,9 +5,8 @@ See the compute API reference, "Migrations (os-migrations)".
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from cumulet.api.asgi import Route
+from cumulet.api.compute.server_filters import moment
 from cumulet.api.query import only, whole
 from cumulet.api.request import Request, Response, ok
 from cumulet.core.policy import ADMIN
@@ -35,19 +34,13 @@ def _check(request: Request) -> None:
         if len(request.args(name)) > 1:
             raise Invalid(f"Invalid input for query parameters {name}: it can be given once.")
     whole(request, "limit")
-    since, before = (_moment(request, name) for name in ("changes-since", "changes-before"))
-    if since and before and before < since:
+    times = {name: request.arg(name) for name in ("changes-since", "changes-before")}
+    since, before = (moment(text, name) if text else None for name, text in times.items())
+    if since is not None and before is not None and before < since:
         raise Invalid("The value of changes-since must be less than or equal to changes-before.")
     marker = request.arg("marker")
     if marker:
         raise Invalid(f"Marker {marker[:255]} could not be found.")
-
-
-def _moment(request: Request, name: str) -> float | None:
-    text = request.arg(name)
-    if text is None:
-        return None
-    return 0.0
 
 
 ROUTES = (Route("GET", "/v2.1/os-migrations", index, "os_compute_api:os-migrations:index", ADMIN),)

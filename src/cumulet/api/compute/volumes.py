@@ -196,5 +196,7 @@ ROUTES = (
     Route("POST", _SNAPSHOTS, create_snapshot, f"{_RULE}:snapshots:create", MEMBER, until=_LAST),
     Route("GET", f"{_SNAPSHOTS}/detail", list_snapshots, f"{_RULE}:snapshots:detail", READER, until=_LAST),
     Route("GET", f"{_SNAPSHOTS}/{{id}}", show_snapshot, f"{_RULE}:snapshots:show", READER, until=_LAST),
-    Route("DELETE", f"{_SNAPSHOTS}/{{id}}", delete_snapshot, f"{_RULE}:snapshots:delete", MEMBER, until=_LAST),
+    Route(
+        "DELETE", f"{_SNAPSHOTS}/{{id}}", delete_snapshot, f"{_RULE}:snapshots:delete", MEMBER, until=_LAST
+    ),
 )
