@@ -19,6 +19,21 @@ from cumulet.db.migrate import prepare
 POSTGRES = "CUMULET_TEST_POSTGRES"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--no-skips", action="store_true", help="A test that is skipped is a failure.")
+    parser.addoption("--may-be-empty", action="store_true", help="No test at all is no failure.")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    skipped = reporter.stats.get("skipped", []) if reporter is not None else []
+    if session.config.getoption("--no-skips") and skipped and exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    if session.config.getoption("--may-be-empty") and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+        session.exitstatus = pytest.ExitCode.OK
+
+
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"

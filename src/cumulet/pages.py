@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
@@ -113,7 +114,22 @@ def _command(command: click.Command, path: str, lines: list[str]) -> None:
 PAGES = {"settings.md": settings, "exit-codes.md": exit_codes, "cli.md": commands}
 
 
+def outdated(directory: Path = Path("docs")) -> list[str]:
+    """Names of pages that are not as the program would write them."""
+    return [
+        name
+        for name, page in PAGES.items()
+        if not (directory / name).exists() or (directory / name).read_text() != page()
+    ]
+
+
 def main(directory: Path = Path("docs")) -> None:
+    """Write the pages; with --check, fail if that would change one."""
+    if "--check" in sys.argv:
+        found = outdated(directory)
+        if found:
+            sys.exit(f"docs/{', docs/'.join(found)} are not up to date: run make docs")
+        return
     for name, page in PAGES.items():
         (directory / name).write_text(page())
 

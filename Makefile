@@ -1,0 +1,57 @@
+# Every target makes the virtual environment first if it is not there or out of date.
+PYTHON ?= python3
+VENV ?= .venv
+RUN = $(VENV)/bin/python
+# The whole suite is for two cores.
+WORKERS ?= 2
+
+.PHONY: install up demo test check docs format lock bench conformance clean
+
+install: $(VENV)/installed
+
+$(VENV)/installed: requirements.lock pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+up: install
+	$(RUN) -m cumulet up
+
+demo: install
+	$(RUN) -m cumulet demo
+
+# PostgreSQL is started once for all workers. A test that is skipped is a failure.
+test: install
+	.ci/part tests 900 $(RUN) -m tests.postgres $(RUN) -m pytest -q -n $(WORKERS) --no-skips --ignore=tests/contract
+	.ci/part contract 240 $(RUN) -m pytest -q -n $(WORKERS) --no-skips --may-be-empty tests/contract
+
+check: install
+	$(VENV)/bin/ruff format --check --quiet .
+	$(VENV)/bin/ruff check --quiet .
+	$(VENV)/bin/lint-imports --no-cache
+	$(VENV)/bin/mypy
+	$(RUN) -m cumulet.pages --check
+
+format: install
+	$(VENV)/bin/ruff check --quiet --fix .
+	$(VENV)/bin/ruff format --quiet .
+
+docs: install
+	$(RUN) -m cumulet.pages
+
+bench: install
+	$(RUN) -m bench
+
+# Tempest against a cloud of its own: make conformance LIST=smoke
+LIST ?= smoke
+conformance: install
+	$(RUN) -m tests.conformance $(LIST)
+
+# Needs uv. The file names no index, so that any can be used.
+lock:
+	uv pip compile pyproject.toml --extra postgres --extra qemu --group dev --group contract --universal \
+	  --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate -o requirements.lock
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
