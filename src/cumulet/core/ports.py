@@ -579,7 +579,8 @@ def of_server(tx: Tx, server_ids: Iterable[str]) -> dict[str, list[Row]]:
     if not ids:
         return found
     rows = tx.all(
-        "select p.*, w.name as network_name from ports p join networks w on w.id = p.network_id "
+        "select p.id, p.project_id, p.network_id, p.device_id, p.device_owner, p.mac_address, p.status, "
+        "p.port_security_enabled, w.name as network_name from ports p join networks w on w.id = p.network_id "
         "left join interfaces i on i.port_id = p.id where p.device_id in :ids "
         "order by coalesce(i.position, 0), p.created_at, p.id",
         ids=ids,

@@ -183,15 +183,19 @@ def _expand(sql: str, params: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]
     flat: dict[str, Any] = {}
     for name, value in params.items():
         if value.__class__ in _LISTS:
-            names = []
-            for i, item in enumerate(value):
-                flat[f"{name}_{i}"] = item
-                names.append(f":{name}_{i}")
-            listed = f"({', '.join(names)})" if names else "(select null where 1 = 0)"
-            sql = re.sub(rf"(?<![:\w]):{name}\b", listed.replace("\\", r"\\"), sql)
+            names, listed = _names(name, len(value))
+            flat.update(zip(names, value, strict=True))
+            sql = re.sub(rf"(?<![:\w]):{name}\b", listed, sql)
         else:
             flat[name] = value
     return sql, flat
+
+
+@lru_cache(maxsize=1024)
+def _names(name: str, count: int) -> tuple[tuple[str, ...], str]:
+    """The names of a list parameter's items, and what stands for the list in SQL."""
+    names = tuple(f"{name}_{i}" for i in range(count))
+    return names, f"(:{', :'.join(names)})" if names else "(select null where 1 = 0)"
 
 
 class Database:
