@@ -196,7 +196,8 @@ def need_the_copy_no_more(view: Image) -> Step | None:
     file, source = _claim(view, "file"), _claim(view, "source")
     if source is None or not source.wanted or file is None or not file.made:
         return None
-    return (Unwant((source.id,)),)
+    drops = [DropNeed(file.id, source.id)] if source.id in file.needs else []
+    return (*drops, Unwant((source.id,)))
 
 
 def wait_for_the_bytes(view: Image) -> Step | None:
