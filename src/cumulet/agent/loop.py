@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Literal
 
+import msgspec
 import structlog
 
 from cumulet.agent.client import Client, Rejected, Unreachable
@@ -229,13 +230,13 @@ class Agent:
                 if self._outbox.get(id) is sight:
                     del self._outbox[id]
                 claim = self.claims.get(id)
-                if (
-                    sight.seen == "absent"
-                    and claim is not None
-                    and not claim.wanted
-                    and claim.revision == sight.revision
-                ):
+                if claim is None:
+                    continue
+                if sight.seen == "absent" and not claim.wanted and claim.revision == sight.revision:
                     self._forget(id)
+                elif sight.seen == "present" and sight.error is None and not claim.made:
+                    # It is known now that it was there: what keeps data is not made a second time.
+                    self.claims[id] = msgspec.structs.replace(claim, made=True)
             if not self._outbox and self._orphans is None:
                 self._ready.clear()
 
