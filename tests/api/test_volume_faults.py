@@ -40,7 +40,9 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 async def cloud(db: Database, directory: Path) -> AsyncIterator[TestCloud]:
-    config = Config(auth=CHEAP, hosts=Hosts(count=1), reconcile=Reconcile(patience=1.0, poll=0.1, build_time=1.5))
+    config = Config(
+        auth=CHEAP, hosts=Hosts(count=1), reconcile=Reconcile(patience=1.0, poll=0.1, build_time=1.5)
+    )
     async with running_cloud(db, directory, config=config) as made:
         yield made
 
