@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import httpx2
@@ -68,17 +69,16 @@ SEEDS: tuple[Callable[[Tx], None], ...] = (
 )
 
 _VOLUME = worker.Kind(volume_plan.RULES, volumes.view, volumes.apply)
-_NETWORK = worker.Kind(network_plan.RULES, holding.view, holding.apply)
 #: How each kind of holder is reconciled.
 KINDS = {
     "server": worker.Kind(server_plan.RULES, servers.view, servers.apply),
     "volume": _VOLUME,
     "snapshot": _VOLUME,
     "image": worker.Kind(image_plan.RULES, images.view, images.apply),
-    "network": _NETWORK,
-    "port": _NETWORK,
-    "router": _NETWORK,
-    "floatingip": _NETWORK,
+    **{
+        kind: worker.Kind(network_plan.RULES, partial(holding.view, kind=kind), holding.apply)
+        for kind in holding.KINDS
+    },
 }
 
 

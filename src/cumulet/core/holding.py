@@ -34,15 +34,14 @@ def remove(tx: Tx, id: str) -> None:
     holders.remove(tx, id)
 
 
-def view(tx: Tx, id: str, limits: Limits) -> plan.Thing | None:
+def view(tx: Tx, id: str, limits: Limits, *, kind: str) -> plan.Thing | None:
     """The network, port, router or floating IP as its plan sees it; None if there is none."""
-    kind = tx.value("select kind from holders where id = :id", id=id)
     table, claim_kind = KINDS[kind]
     row = tx.one(f"select * from {table} where id = :id", id=id)
     if row is None:
         return None
     claims = ledger.of_holder(tx, id)
-    spec, needs = _SPECS[kind](tx, row)
+    spec = _SPECS[kind](tx, row)
     agent = agents.of_kind(tx, "network") if not claims else None
     status = _arrived(kind, row)
     return plan.Thing(
@@ -55,7 +54,7 @@ def view(tx: Tx, id: str, limits: Limits) -> plan.Thing | None:
         agent=agent,
         claims=claims,
         spec=spec,
-        needs=tuple(need for need in needs if need),
+        needs=_needs(tx, kind, row) if not claims else (),
         agents=agents.views(tx, {claim.agent for claim in claims}),
     )
 
@@ -72,11 +71,11 @@ def _arrived(kind: str, row: Row) -> str:
     return "ACTIVE"
 
 
-def _network(tx: Tx, row: Row) -> tuple[dict[str, Any], list[str | None]]:
-    return {"name": row["name"], "mtu": row["mtu"], "up": row["admin_state_up"]}, []
+def _network(tx: Tx, row: Row) -> dict[str, Any]:
+    return {"name": row["name"], "mtu": row["mtu"], "up": row["admin_state_up"]}
 
 
-def _port(tx: Tx, row: Row) -> tuple[dict[str, Any], list[str | None]]:
+def _port(tx: Tx, row: Row) -> dict[str, Any]:
     addresses = tx.values(
         "select address from fixed_ips where port_id = :id order by position, address", id=row["id"]
     )
@@ -84,7 +83,7 @@ def _port(tx: Tx, row: Row) -> tuple[dict[str, Any], list[str | None]]:
         "select security_group_id from port_security_groups where port_id = :id order by security_group_id",
         id=row["id"],
     )
-    spec = {
+    return {
         "network": row["network_id"],
         "mac": row["mac_address"],
         "addresses": addresses,
@@ -94,14 +93,13 @@ def _port(tx: Tx, row: Row) -> tuple[dict[str, Any], list[str | None]]:
         "port_security": row["port_security_enabled"],
         "pairs": row["allowed_address_pairs"],
     }
-    return spec, [_claim_of(tx, row["network_id"])]
 
 
-def _router(tx: Tx, row: Row) -> tuple[dict[str, Any], list[str | None]]:
+def _router(tx: Tx, row: Row) -> dict[str, Any]:
     ports = tx.values(
         "select port_id from router_interfaces where router_id = :id order by port_id", id=row["id"]
     )
-    spec = {
+    return {
         "name": row["name"],
         "up": row["admin_state_up"],
         "ports": ports,
@@ -111,25 +109,27 @@ def _router(tx: Tx, row: Row) -> tuple[dict[str, Any], list[str | None]]:
         "distributed": row["distributed"],
         "ha": row["ha"],
     }
-    return spec, []
 
 
-def _floatingip(tx: Tx, row: Row) -> tuple[dict[str, Any], list[str | None]]:
-    spec = {
+def _floatingip(tx: Tx, row: Row) -> dict[str, Any]:
+    return {
         "address": row["floating_ip_address"],
         "port": row["port_id"],
         "fixed_address": row["fixed_ip_address"],
         "router": row["router_id"],
     }
-    return spec, []
 
 
 _SPECS = {"network": _network, "port": _port, "router": _router, "floatingip": _floatingip}
 
 
-def _claim_of(tx: Tx, holder: str) -> str | None:
-    found = tx.value("select id from claims where holder = :holder and wanted limit 1", holder=holder)
-    return str(found) if found is not None else None
+def _needs(tx: Tx, kind: str, row: Row) -> tuple[str, ...]:
+    """A port's claim needs its network's."""
+    if kind != "port":
+        return ()
+    return tuple(
+        tx.values("select id from claims where holder = :holder and wanted limit 1", holder=row["network_id"])
+    )
 
 
 def apply(tx: Tx, view: plan.Thing, change: base.Change) -> None:
@@ -139,6 +139,3 @@ def apply(tx: Tx, view: plan.Thing, change: base.Change) -> None:
     table = next(table for table, kind in KINDS.values() if kind == view.kind)
     if table != "networks":
         tx.update(table, view.id, **change.values)
-    if view.kind == "lport":
-        # Servers wait for the port's claim; the ledger tells their agents, and nobody else needs to know.
-        return

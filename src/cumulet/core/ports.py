@@ -484,7 +484,10 @@ def create_for_server(
         values["fixed_ips"] = [{"ip_address": ipam.normal(fixed_ip)}]
     if security_group_ids and network[0]["port_security_enabled"]:
         values["security_groups"] = list(security_group_ids)
-    return _read(tx, insert(tx, network[0], project_id, Item(values)))
+    id = insert(tx, network[0], project_id, Item(values))
+    # Nobody can reach it before the server has a host, and then it is told with its host at once.
+    tx.unsettled.pop(id, None)
+    return _read(tx, id)
 
 
 def take(tx: Tx, port_id: str, *, server_id: str, zone: str, project_id: str, is_admin: bool) -> Row:

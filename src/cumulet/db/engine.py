@@ -81,6 +81,30 @@ class Tx:
         #: What runs last in the transaction, once each.
         self.before_commit: dict[str, Callable[[Tx], None]] = {}
         self.statements = 0
+        #: How often each table was written here, and what was read since; see ``memo``.
+        self._written: dict[str, int] = {}
+        self._deletes = 0
+        self._memo: dict[Any, tuple[int, Any]] = {}
+
+    def memo(self, key: Any, tables: tuple[str, ...], read: Callable[[], R]) -> R:
+        """What ``read()`` gives, remembered in this transaction until one of the tables is written in it.
+
+        Only what nobody else can change meanwhile may be remembered: rows that this transaction has locked,
+        or of which it needs no newer ones than it has seen. A delete forgets everything, for it may cascade.
+        """
+        stamp = self._deletes
+        for table in tables:
+            stamp += self._written.get(table, 0)
+        found = self._memo.get(key)
+        if found is not None and found[0] == stamp:
+            return found[1]  # type: ignore[no-any-return]
+        value = read()
+        self._memo[key] = (stamp, value)
+        return value
+
+    def forget(self, table: str) -> None:
+        """What was remembered of a table does not hold any more, although the table was not written."""
+        self._written[table] = self._written.get(table, 0) + 1
 
     def run(self, sql: str, /, **params: Any) -> int:
         """Execute; return the number of rows that it changed."""
@@ -150,6 +174,11 @@ class Tx:
 
     def _do(self, sql: str, params: Mapping[str, Any]) -> Cursor:
         self.statements += 1
+        written = _writes(sql)
+        if written is None:
+            self._deletes += 1
+        elif written:
+            self._written[written] = self._written.get(written, 0) + 1
         for value in params.values():
             if value.__class__ in _LISTS:
                 sql, params = _expand(sql, params)
@@ -178,24 +207,39 @@ def _update(table: str, columns: tuple[str, ...]) -> str:
     return f"update {_checked(table)} set {sets} where id = :key_"
 
 
+@lru_cache(maxsize=4096)
+def _writes(sql: str) -> str | None:
+    """The table that a statement writes; "" for none, None for a delete, which may reach others."""
+    words = sql.split(None, 3)
+    first = words[0].lower() if words else ""
+    if first == "update":
+        return words[1]
+    if first == "insert":
+        return words[2]
+    return "" if first in ("select", "with", "set") else None
+
+
 def _expand(sql: str, params: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     """Write out list parameters; an empty list becomes a select that finds nothing."""
     flat: dict[str, Any] = {}
+    sizes: list[tuple[str, int]] = []
     for name, value in params.items():
         if value.__class__ in _LISTS:
-            names, listed = _names(name, len(value))
-            flat.update(zip(names, value, strict=True))
-            sql = re.sub(rf"(?<![:\w]):{name}\b", listed, sql)
+            sizes.append((name, len(value)))
+            for i, item in enumerate(value):
+                flat[f"{name}_{i}"] = item
         else:
             flat[name] = value
-    return sql, flat
+    return _expanded(sql, tuple(sizes)), flat
 
 
-@lru_cache(maxsize=1024)
-def _names(name: str, count: int) -> tuple[tuple[str, ...], str]:
-    """The names of a list parameter's items, and what stands for the list in SQL."""
-    names = tuple(f"{name}_{i}" for i in range(count))
-    return names, f"(:{', :'.join(names)})" if names else "(select null where 1 = 0)"
+@lru_cache(maxsize=4096)
+def _expanded(sql: str, sizes: tuple[tuple[str, int], ...]) -> str:
+    for name, size in sizes:
+        names = ", ".join(f":{name}_{i}" for i in range(size))
+        listed = f"({names})" if names else "(select null where 1 = 0)"
+        sql = re.sub(rf"(?<![:\w]):{name}\b", listed, sql)
+    return sql
 
 
 class Database:

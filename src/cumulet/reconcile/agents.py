@@ -113,6 +113,10 @@ def views(tx: Tx, ids: set[str]) -> dict[str, AgentView]:
     """What plans may know of agents."""
     if not ids:
         return {}
+    return tx.memo(("agents", frozenset(ids)), ("agents",), lambda: _views(tx, ids))
+
+
+def _views(tx: Tx, ids: set[str]) -> dict[str, AgentView]:
     rows = tx.all(
         "select id, kind, name, silent, forced_down, destroyed from agents where id in :ids", ids=ids
     )

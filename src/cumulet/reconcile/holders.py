@@ -19,6 +19,17 @@ def touch(tx: Tx, id: str) -> None:
         tx.unsettled[id] = None
 
 
+def now(tx: Tx, id: str) -> None:
+    """Reconcile the holder at once: what comes next in this transaction builds on its claims."""
+    if tx.settle is None:
+        later(tx, id)
+        return
+    others, tx.unsettled = tx.unsettled, {id: None}
+    tx.settle(tx)
+    others.pop(id, None)
+    tx.unsettled.update(others)
+
+
 def later(tx: Tx, id: str, due: float | None = None) -> None:
     """Reconcile the holder in a transaction of its own, now or at ``due``."""
     tx.run("update holders set due = :due where id = :id", due=tx.now if due is None else due, id=id)

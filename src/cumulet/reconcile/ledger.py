@@ -90,7 +90,14 @@ def _with_needs(tx: Tx, rows: Sequence[Row]) -> tuple[Claim, ...]:
 
 
 def of_holder(tx: Tx, holder: str) -> tuple[Claim, ...]:
-    """All open claims of a holder, in the order in which they are made."""
+    """All open claims of a holder, in the order in which they are made.
+
+    For whoever has the holder locked: what is read is remembered until the ledger is written.
+    """
+    return tx.memo(("claims", holder), ("claims", "needs"), lambda: _of_holder(tx, holder))
+
+
+def _of_holder(tx: Tx, holder: str) -> tuple[Claim, ...]:
     rows = tx.all(f"select {_COLUMNS} from claims where holder = :holder", holder=holder)
     rows.sort(key=lambda row: (CLAIM_KINDS[row["kind"]], row["part"], row["id"]))
     return _with_needs(tx, rows)
@@ -167,6 +174,7 @@ def feed(tx: Tx, agent: str, since: int, limit: int = 500) -> tuple[int, list[Se
 
 def _move(tx: Tx, agent: str, claim: str) -> None:
     tx.moved.setdefault(agent, set()).add(claim)
+    tx.forget("claims")
     tx.before_commit["ledger"] = _flush
 
 
@@ -306,20 +314,44 @@ def _store(tx: Tx, before: Claim, after: Claim) -> None:
 
 def _close(tx: Tx, claims: Sequence[Claim]) -> None:
     """Close what can be closed; what needs something goes before it, so the highest rank comes first."""
+    if not claims:
+        return
+    needed_by = _neighbours(tx, [claim.id for claim in claims], upwards=True)
+    closed: dict[str, Claim] = {}
     for claim in sorted(claims, key=lambda claim: -claim.rank):
-        needed_by = _neighbours(tx, [claim.id], upwards=True).get(claim.id, [])
-        if closable(claim, needed_by):
-            needs = _neighbours(tx, [claim.id], upwards=False).get(claim.id, [])
-            tx.delete("claims", claim.id)
-            tx.moved.get(claim.agent, set()).discard(claim.id)
-            tx.wakes.add(claim.id)
-            for need in needs:
-                if not need.wanted and need.agent != claim.agent:
-                    _move(tx, need.agent, need.id)
-                elif not need.wanted:
-                    _close_if_done(tx, need.id)
-            if claim.holder is not None:
-                holders.touch(tx, claim.holder)
+        if closable(claim, [other for other in needed_by.get(claim.id, ()) if other.id not in closed]):
+            closed[claim.id] = claim
+    if not closed:
+        return
+    needs = _neighbours(tx, [claim.id for claim in closed.values() if claim.needs], upwards=False)
+    # Edges first: within one statement the order of rows is not ours to choose.
+    tx.run("delete from needs where claim in :ids", ids=tuple(closed))
+    tx.run("delete from claims where id in :ids", ids=tuple(closed))
+    for claim in closed.values():
+        tx.moved.get(claim.agent, set()).discard(claim.id)
+        tx.wakes.add(claim.id)
+        if claim.holder is not None:
+            holders.touch(tx, claim.holder)
+    waiting = {
+        need.id: need
+        for found in needs.values()
+        for need in found
+        if not need.wanted and need.id not in closed
+    }
+    agents = {claim.agent for claim in closed.values()}
+    for need in waiting.values():
+        if need.agent not in agents:
+            _move(tx, need.agent, need.id)
+    # Seen absent already, while something still needed it.
+    mine = by_id(tx, [need.id for need in waiting.values() if need.agent in agents])
+    _close(
+        tx,
+        [
+            need
+            for need in mine.values()
+            if need.seen == "absent" and need.id not in tx.moved.get(need.agent, ())
+        ],
+    )
 
 
 def close_destroyed(tx: Tx, agent: str) -> int:

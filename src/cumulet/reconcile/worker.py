@@ -7,7 +7,7 @@ is due. Both call ``reconcile``, and nothing else changes a holder on its way to
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -72,7 +72,7 @@ class Reconciler:
     def reconcile(self, tx: Tx, id: str, *, skip_locked: bool = False) -> None:
         """Bring one holder as far as it gets without waiting."""
         lock = tx.skip_locked if skip_locked else tx.for_update
-        row = tx.one(f"select kind, due, rule, waiting from holders where id = :id{lock}", id=id)
+        row = tx.one(f"select kind, project_id, due, rule, waiting from holders where id = :id{lock}", id=id)
         if row is None:
             return
         kind = self.kinds[row["kind"]]
@@ -84,25 +84,32 @@ class Reconciler:
             if isinstance(step, base.Wait | base.Rest):
                 self._rest(tx, id, row, rule, step)
                 return
+            opened: dict[base.Named, str] = {}
             for change in step:
-                self._apply(tx, kind, view, change)
+                self._apply(tx, kind, view, change, row["project_id"], opened)
                 if isinstance(change, base.Remove):
                     return
         raise RuntimeError(f"the plan of {row['kind']} {id} does not come to rest: {rule}")
 
-    def _apply(self, tx: Tx, kind: Kind, view: Any, change: base.Change) -> None:
+    def _apply(
+        self,
+        tx: Tx,
+        kind: Kind,
+        view: Any,
+        change: base.Change,
+        project: str | None,
+        opened: dict[base.Named, str],
+    ) -> None:
+        """Write one change. ``opened``: the claims that this step has opened so far."""
         match change:
             case base.Open():
-                project = tx.value("select project_id from holders where id = :id", id=view.id)
-                needs = [_resolve(tx, view.id, need) for need in change.needs]
-                ledger.open(
+                opened[change.kind, change.part] = ledger.open(
                     tx, holder=view.id, kind=change.kind, agent=change.agent, spec=change.spec,
-                    needs=[need for need in needs if need], part=change.part, project_id=project,
+                    needs=_resolve(tx, view, change.needs, opened), part=change.part, project_id=project,
                 )  # fmt: skip
             case base.Respec():
-                claim = _claim(view, change.claim)
-                needs = [_resolve(tx, view.id, need) for need in change.needs]
-                ledger.respec(tx, claim, change.spec, [need for need in needs if need])
+                needs = _resolve(tx, view, change.needs, opened)
+                ledger.respec(tx, _claim(view, change.claim), change.spec, needs)
             case base.Unwant():
                 ledger.unwant(tx, [_claim(view, id) for id in change.claims])
             case base.DropNeed():
@@ -136,15 +143,26 @@ def _claim(view: Any, id: str) -> Claim:
     return next(claim for claim in claims if claim.id == id)
 
 
-def _resolve(tx: Tx, holder: str, need: str | base.Named) -> str | None:
-    """The id of a claim that is named by kind and part; None if the ledger has it no more."""
-    if isinstance(need, str):
-        sql, params = "select id from claims where id = :id", {"id": need}
-    else:
-        sql = "select id from claims where holder = :holder and kind = :kind and part = :part and wanted"
-        params = {"holder": holder, "kind": need[0], "part": need[1]}
-    found = tx.value(sql, **params)
-    return str(found) if found is not None else None
+def _resolve(
+    tx: Tx, view: Any, needs: Sequence[str | base.Named], opened: Mapping[base.Named, str]
+) -> list[str]:
+    """The ids of claims that are needed; what the ledger has no more is left out."""
+    known = {claim.id for claim in view.claims} | set(opened.values())
+    named = {(claim.kind, claim.part): claim.id for claim in view.claims if claim.wanted} | dict(opened)
+    found = []
+    for need in needs:
+        if isinstance(need, str):
+            there = need in known or tx.one("select 1 from claims where id = :id", id=need)
+            id = need if there else None
+        else:
+            id = named.get(need) or tx.value(
+                "select id from claims where holder = :part and kind = :kind and wanted",
+                kind=need[0],
+                part=need[1],
+            )
+        if id is not None:
+            found.append(id)
+    return found
 
 
 def _due(tx: Tx, limit: int) -> tuple[list[str], float | None]:

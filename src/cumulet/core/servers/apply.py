@@ -27,6 +27,7 @@ def apply(tx: Tx, view: plan.Server, change: base.Change) -> None:
         case plan.BindPort():
             host = tx.value("select name from agents where id = :id", id=change.host)
             ports.bind(tx, change.port, host)
+            holders.now(tx, change.port)
         case plan.UnbindPort():
             ports.unbind(tx, change.port)
         case plan.ReleasePort():

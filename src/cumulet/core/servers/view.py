@@ -14,11 +14,11 @@ from cumulet.values import AgentView, Claim, Limits
 
 def view(tx: Tx, id: str, limits: Limits) -> plan.Server | None:
     """The server as its plan sees it; None if there is none."""
-    row = tx.one("select * from servers where id = :id", id=id)
+    row = tx.memo(("server", id), ("servers",), lambda: tx.one("select * from servers where id = :id", id=id))
     if row is None:
         return None
     claims = ledger.of_holder(tx, id)
-    volumes = _volumes(tx, id)
+    devices = _devices(tx, id)
     known = agents.views(tx, {claim.agent for claim in claims} | ({row["host"]} if row["host"] else set()))
     image = _image(tx, row)
     return plan.Server(
@@ -39,8 +39,8 @@ def view(tx: Tx, id: str, limits: Limits) -> plan.Server | None:
         build_until=row["build_until"],
         claims=claims,
         ports=_ports(tx, id),
-        volumes=volumes,
-        disks=_disks(tx, row, image, claims),
+        volumes=_volumes(tx, id, devices),
+        disks=_disks(tx, row, devices, image, claims),
         agents=known,
         guest=_guest(row),
         counters=row["counters"],
@@ -48,7 +48,7 @@ def view(tx: Tx, id: str, limits: Limits) -> plan.Server | None:
         image=image,
         shelved_at=row["shelved_at"],
         offload_after=limits.offload_after,
-        allocated=row["placed"] and tx.one("select 1 from consumers where id = :id", id=id) is not None,
+        allocated=row["placed"] and _allocated(tx, id),
         leaving=_leaving(tx, id, limits.patience) if row["desired"] == "gone" else (),
         held=_held(tx) if row["host"] is None else frozenset(),
     )
@@ -65,13 +65,22 @@ def _guest(row: Row) -> dict[str, Any]:
     }
 
 
+def _allocated(tx: Tx, id: str) -> bool:
+    ask = "select 1 from consumers where id = :id"
+    return tx.memo(("allocated", id), ("consumers",), lambda: tx.one(ask, id=id)) is not None
+
+
 def _ports(tx: Tx, id: str) -> tuple[plan.Port, ...]:
+    tables = ("interfaces", "ports", "networks", "fixed_ips", "agents")
+    return tx.memo(("ports", id), tables, lambda: _read_ports(tx, id))
+
+
+def _read_ports(tx: Tx, id: str) -> tuple[plan.Port, ...]:
     rows = tx.all(
         "select i.id as interface, i.port_id, i.detaching, p.mac_address, p.binding_host, p.network_id, n.mtu, "
-        "a.id as bound, c.id as lport "
+        "a.id as bound "
         "from interfaces i join ports p on p.id = i.port_id join networks n on n.id = p.network_id "
         "left join agents a on a.kind = 'host' and a.name = p.binding_host and p.binding_host <> '' "
-        "left join claims c on c.holder = p.id and c.kind = 'lport' and c.wanted "
         "where i.server_id = :id order by i.position, i.id",
         id=id,
     )
@@ -89,7 +98,6 @@ def _ports(tx: Tx, id: str) -> tuple[plan.Port, ...]:
         plan.Port(
             id=row["port_id"],
             interface=row["interface"],
-            lport=row["lport"],
             bound=row["bound"] or row["binding_host"],
             detaching=row["detaching"],
             spec={
@@ -103,7 +111,19 @@ def _ports(tx: Tx, id: str) -> tuple[plan.Port, ...]:
     )
 
 
-def _volumes(tx: Tx, id: str) -> tuple[plan.Volume, ...]:
+def _devices(tx: Tx, id: str) -> list[Row]:
+    ask = "select * from block_devices where server_id = :id order by position, id"
+    return tx.memo(("devices", id), ("block_devices",), lambda: tx.all(ask, id=id))
+
+
+def _volumes(tx: Tx, id: str, devices: list[Row]) -> tuple[plan.Volume, ...]:
+    if not any(device["volume_id"] for device in devices):
+        return ()
+    tables = ("block_devices", "volumes", "attachments", "agents", "claims")
+    return tx.memo(("volumes", id), tables, lambda: _read_volumes(tx, id))
+
+
+def _read_volumes(tx: Tx, id: str) -> tuple[plan.Volume, ...]:
     rows = tx.all(
         "select b.*, v.agent as backend, v.status as volume_status, v.error as volume_error, v.readonly, coalesce(v.new_size, v.size) as gb, "
         "t.id as attachment, t.status as attachment_status, t.mode, t.host as attachment_host, "
@@ -162,16 +182,16 @@ def _image(tx: Tx, row: Row) -> plan.Image | None:
     return plan.Image(row["shelved_image_id"], found["status"])
 
 
-def _disks(tx: Tx, row: Row, shelved: plan.Image | None, claims: tuple[Claim, ...]) -> tuple[plan.Disk, ...]:
+def _disks(
+    tx: Tx, row: Row, devices: list[Row], shelved: plan.Image | None, claims: tuple[Claim, ...]
+) -> tuple[plan.Disk, ...]:
     """The disks that live on the host, from the flavor and the block devices; volumes are not among them."""
-    devices = tx.all(
-        "select * from block_devices where server_id = :id and destination_type = 'local' order by position, id",
-        id=row["id"],
-    )
     found = []
     blank = 0
     made = {claim.part for claim in claims if claim.kind == "disk"}
     for device in devices:
+        if device["destination_type"] != "local":
+            continue
         if device["source_type"] == "image":
             image_id = (
                 row["shelved_image_id"] if shelved and shelved.status == "active" else device["image_id"]
@@ -192,16 +212,18 @@ def _disks(tx: Tx, row: Row, shelved: plan.Image | None, claims: tuple[Claim, ..
     return tuple(found)
 
 
+_IMAGE = (
+    "select i.status, i.disk_format, i.size, i.virtual_size, i.os_hash_value, i.inspected, c.id as claim, "
+    "c.seen, c.acted, c.revision "
+    "from images i left join claims c on c.holder = i.id and c.kind = 'file' and c.wanted where i.id = :id"
+)
+
+
 def _root(tx: Tx, row: Row, image_id: str, made: bool) -> plan.Disk:
     if made:
         # What it was made from may be gone by now, and does not matter any more.
         return plan.Disk("root")
-    image = tx.one(
-        "select i.status, i.disk_format, i.size, i.virtual_size, i.os_hash_value, i.inspected, c.id as claim, "
-        "c.seen, c.acted, c.revision "
-        "from images i left join claims c on c.holder = i.id and c.kind = 'file' and c.wanted where i.id = :id",
-        id=image_id,
-    )
+    image = tx.memo(("image", image_id), ("images",), lambda: tx.one(_IMAGE, id=image_id))
     if image is None or image["claim"] is None:
         return plan.Disk("root", image_ready=False, error=f"image {image_id} is gone")
     wrong = images.mismatch(image["disk_format"], image["inspected"])

@@ -18,7 +18,8 @@ import msgspec
 
 from cumulet.values import AgentView, Claim
 
-#: A claim of the same holder, by (kind, part): for claims that are opened together and have no id yet.
+#: A claim that has no id yet when it is named: of the same holder, by (kind, part); or else the claim of that
+#: kind of the holder that ``part`` names, as a tap needs the claim of its port.
 Named = tuple[str, str]
 
 

@@ -49,8 +49,6 @@ class Port(msgspec.Struct, frozen=True):
 
     id: str
     interface: str
-    #: The claim of the port itself, which its tap needs.
-    lport: str | None
     bound: str = ""
     detaching: bool = False
     spec: Mapping[str, Any] = {}
@@ -581,7 +579,7 @@ def want_what_is_missing(view: Server) -> Step | None:
         if not port.detaching and not _open_part(view, port.id, "tap"):
             if port.bound != view.host:
                 changes.append(BindPort(port.id, view.host))
-            changes.append(Open("tap", view.host, port.spec, (port.lport,) if port.lport else (), port.id))
+            changes.append(Open("tap", view.host, port.spec, (("lport", port.id),), port.id))
     if not any(claim.kind == "guest" for claim in view.claims):
         changes.append(Open("guest", view.host, _guest_spec(view, None), tuple(_guest_needs(view, None))))
     return changes or None
