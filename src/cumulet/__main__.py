@@ -37,7 +37,8 @@ def main() -> None:
 
 
 def _say(message: str) -> None:
-    print(f"cumulet: {message}", file=sys.stderr)
+    # What a library said may have several lines; a refusal has one.
+    print(f"cumulet: {' '.join(message.split())}", file=sys.stderr)
 
 
 if __name__ == "__main__":

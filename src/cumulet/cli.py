@@ -118,7 +118,7 @@ def env(data: str | None, file: Path | None, user: str, as_json: bool) -> None:
 @click.option("--accept", is_flag=True, help="Let a report-only cloud go on.")
 @_JSON
 def audit(data: str | None, file: Path | None, accept: bool, as_json: bool) -> None:
-    """Show what is lost, failing, owed, unknown or waiting. Exit code 10 if there is any."""
+    """Show what is lost, missing, failing, owed, unknown or waiting. Exit code 10 if there is any."""
     from cumulet import remote, tables
     from cumulet.errors import Refused
     from cumulet.exits import NOT_CLEAN
@@ -129,7 +129,7 @@ def audit(data: str | None, file: Path | None, accept: bool, as_json: bool) -> N
         click.echo("The cloud goes on.", err=as_json)
     found = remote.audit(cloud)
     tables.show(found, as_json, tables.audit)
-    kinds = [kind for kind in ("lost", "failing", "debts", "orphans") if found[kind]]
+    kinds = [kind for kind in ("lost", "missing", "failing", "debts", "orphans") if found[kind]]
     if kinds:
         raise Refused(
             f"The audit found: {', '.join(f'{len(found[kind])} {kind}' for kind in kinds)}.", NOT_CLEAN

@@ -177,11 +177,12 @@ def environment(config: Config, user: str) -> dict[str, str]:
 def audit(remote: Remote) -> dict[str, Any]:
     """All that is not as it should be, and whether the cloud waits for somebody to look at it."""
     counts = remote.call("GET", "/summary")
-    claims = [claim for claim in remote.all("claims") if claim["state"] in ("lost", "failing")]
+    claims = remote.all("claims")
     return {
         "report_only": counts["report_only"],
         "summary": counts["summary"],
         "lost": [claim for claim in claims if claim["state"] == "lost"],
+        "missing": [claim for claim in claims if claim["state"] == "missing"],
         "failing": [claim for claim in claims if claim["state"] == "failing"],
         "debts": remote.all("debts"),
         "orphans": remote.call("GET", "/orphans")["orphans"],

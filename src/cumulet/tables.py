@@ -68,7 +68,12 @@ def audit(found: Mapping[str, Any]) -> str:
             f"REPORT-ONLY since {moment(found['report_only']['since'])}: {found['report_only']['reason']}. Nothing is made or "
             "removed until 'cumulet audit --accept'."
         )
-    for name, title in (("lost", "Lost"), ("failing", "Failing"), ("debts", "Owed")):
+    for name, title in (
+        ("lost", "Lost"),
+        ("missing", "Missing, to be made anew"),
+        ("failing", "Failing"),
+        ("debts", "Owed"),
+    ):
         if found[name]:
             parts.append(f"{title}:\n" + _claims(found[name]))
     if found["orphans"]:

@@ -7,7 +7,9 @@ from typing import Any
 from cumulet.db.engine import Row, Tx
 from cumulet.db.query import Where
 from cumulet.errors import NotFound
+from cumulet.values import KEEPS_DATA
 
+_GONE = "select count(*) from claims where wanted and made and seen = 'absent'"
 #: Rows in one answer at the most.
 LIMIT = 1000
 
@@ -58,14 +60,19 @@ def _told(row: Row) -> Row:
 
 
 def state(row: Row) -> str:
-    """making, present, lost, removing, removed; with an error: failing."""
+    """making, present, changing, removing, removed; failing with an error.
+
+    Was there and is not any more: lost if it kept data, missing if it can be made anew.
+    """
     if row["error"]:
         return "failing"
     if not row["wanted"]:
         return "removing" if row["seen"] != "absent" or row["acted"] < row["revision"] else "removed"
     if row["seen"] == "present":
         return "present" if row["acted"] >= row["revision"] else "changing"
-    return "lost" if row["made"] and row["seen"] == "absent" else "making"
+    if not (row["made"] and row["seen"] == "absent"):
+        return "making"
+    return "lost" if row["kind"] in KEEPS_DATA else "missing"
 
 
 def things_of(tx: Tx, server: str) -> tuple[str, ...]:
@@ -109,7 +116,7 @@ def orphans(tx: Tx, *, limit: int = LIMIT) -> list[Row]:
 def summary(tx: Tx) -> dict[str, Any]:
     """How many of everything that an operator counts."""
     counts: dict[str, Any] = {
-        name: int(tx.value(sql))
+        name: int(tx.value(sql, **({"data": KEEPS_DATA} if ":data" in sql else {})))
         for name, sql in {
             "servers": "select count(*) from servers",
             "ports": "select count(*) from ports",
@@ -122,7 +129,8 @@ def summary(tx: Tx) -> dict[str, Any]:
             "orphans": "select count(*) from orphans",
             "waiting": "select count(*) from holders where rule is not null",
             "failing": "select count(*) from claims where error is not null",
-            "lost": "select count(*) from claims where wanted and made and seen = 'absent'",
+            "lost": f"{_GONE} and kind in :data",
+            "missing": f"{_GONE} and kind not in :data",
             "faults": "select count(*) from faults",
         }.items()
     }

@@ -219,7 +219,9 @@ class SimDriver:
         draft = self.directory / kind / f".{id}"
         fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
-            os.write(fd, msgspec.json.encode(value))
+            data = msgspec.json.encode(value)
+            while data:  # a disk that fills takes a part only
+                data = data[os.write(fd, data) :]
         finally:
             os.close(fd)
         os.replace(draft, self.directory / kind / id)
