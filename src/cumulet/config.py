@@ -81,6 +81,30 @@ class Hosts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ram_ratio: Annotated[Positive, _doc("Memory given out for what there is.")] = 1.5
     disk_ratio: Annotated[Positive, _doc("Disk given out for what there is.")] = 1.0
     reserved_ram_mb: Annotated[Count, _doc("Memory kept for the host itself, MiB.")] = 512
+    qemu: Annotated[str, _doc("The program that runs guests; a name that is looked for, or a path.")] = (
+        "qemu-system-x86_64"
+    )
+    accelerator: Annotated[
+        Literal["auto", "kvm", "tcg"],
+        _doc(
+            "What runs a guest's code: `kvm` the processor, `tcg` QEMU; `auto` tries kvm by starting a guest."
+        ),
+    ] = "auto"
+    guest_user: Annotated[str, _doc("Who guests run as when Cumulet runs as root.")] = "nobody"
+    guest_network: Annotated[
+        Literal["closed", "open"],
+        _doc(
+            "QEMU's own networks: `closed` ones lead nowhere; `open` ones lead out by this machine's connections, "
+            "and to what listens on its loopback address."
+        ),
+    ] = "closed"
+    shutdown_seconds: Annotated[
+        Positive, _doc("How long a guest may take to power itself off before it is switched off.")
+    ] = 60.0
+    unplug_seconds: Annotated[Positive, _doc("How long a guest may take to let go of a device.")] = 20.0
+    image_cache_seconds: Annotated[
+        float, Meta(ge=0, description="How long a host keeps an image that no disk is made upon any more.")
+    ] = 3600.0
 
 
 class Volumes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

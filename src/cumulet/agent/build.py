@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,10 +17,11 @@ from cumulet.agent.loop import Agent, Crashed
 from cumulet.agent.store import Store
 from cumulet.chance import Chance
 from cumulet.config import Config
-from cumulet.drivers import sim
+from cumulet.drivers import qemu, sim
 from cumulet.drivers.base import Driver
 from cumulet.drivers.download import Rules
 from cumulet.drivers.imagefiles import ImageFiles
+from cumulet.drivers.qemu import host
 
 log = structlog.get_logger()
 
@@ -43,8 +45,10 @@ def booted_at() -> float:
     return round(time.time() - time.monotonic())
 
 
-def facts(kind: Kind, config: Config) -> dict[str, Any]:
+def facts(kind: Kind, config: Config, directory: Path) -> dict[str, Any]:
     """What an agent says of itself in its hello."""
+    if kind == "host" and config.hosts.hypervisor == "qemu":
+        return {**host.facts(config.hosts, directory), "booted_at": booted_at()}
     if kind == "host":
         return {
             "hypervisor": config.hosts.hypervisor,
@@ -63,9 +67,18 @@ def facts(kind: Kind, config: Config) -> dict[str, Any]:
 
 
 def drivers(
-    kind: Kind, name: str, directory: Path, client: Client, config: Config, chance: Chance
+    kind: Kind,
+    name: str,
+    store: Store,
+    client: Client,
+    config: Config,
+    chance: Chance,
+    closing: contextlib.ExitStack,
 ) -> list[Driver]:
-    """The drivers of an agent."""
+    """The drivers of an agent. ``closing`` lets go of what they hold in this process."""
+    directory = store.directory
+    if kind == "host" and config.hosts.hypervisor == "qemu":
+        return qemu.drivers(directory, store.working, client.bytes_of, config.hosts, closing)
     if kind == "host":
         return [sim.SimDriver(directory, sim.HOST_KINDS, chance)]
     if kind == "volume":
@@ -118,14 +131,15 @@ class Supervisor:
         """Serve until cancelled. Raises Rejected if the control plane does not know the agent."""
         while True:
             store = Store(self.directory, self.chance)
+            closing = contextlib.ExitStack()
             try:
                 self.agent = Agent(
                     self.client,
                     store,
-                    drivers(self.kind, self.name, self.directory, self.client, self.config, self.chance),
+                    drivers(self.kind, self.name, store, self.client, self.config, self.chance, closing),
                     kind=self.kind,
                     name=self.name,
-                    facts=facts(self.kind, self.config),
+                    facts=facts(self.kind, self.config, self.directory),
                     chance=self.chance,
                     audit_every=self.config.reconcile.sweep,
                     crash=self.crash,
@@ -136,4 +150,5 @@ class Supervisor:
                 await asyncio.sleep(RESTART_PAUSE)
             finally:
                 self.agent = None
+                closing.close()
                 store.close()

@@ -17,20 +17,15 @@ import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, BinaryIO, ParamSpec, TypeVar
+from typing import Any, BinaryIO
 
 import msgspec
 
 from cumulet.drivers import inspection
 from cumulet.drivers.base import BytesOf, Failed, Thing, Unknown
+from cumulet.drivers.blocks import ended, gathered, in_thread, of_file
 from cumulet.drivers.download import Rules, fetch
 from cumulet.wire.agent import Claim, Question
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-#: Bytes that are hashed and written in one go.
-BLOCK = 1 << 20
 
 
 class ImageFiles:
@@ -94,7 +89,7 @@ class ImageFiles:
             limit = self._limit if limit is None else min(limit, self._limit)
             with part.open("w+b") as file, contextlib.closing(_Taken(file, limit)) as taken:
                 await _take(pieces, taken)
-                facts = await _in_thread(taken.finish)
+                facts = await in_thread(taken.finish)
             _write(path.with_suffix(".json"), msgspec.json.encode(facts))
             os.replace(part, path)
             _sync(self.directory)
@@ -122,7 +117,7 @@ class ImageFiles:
         path = self.directory / question.claim
         if not path.exists():
             raise Failed("the image's bytes are not here")
-        return _file(path, int(question.args.get("offset", 0)), question.args.get("length"))
+        return of_file(path, int(question.args.get("offset", 0)), question.args.get("length"))
 
 
 class _Taken:
@@ -191,45 +186,18 @@ async def _take(pieces: AsyncIterator[bytes], taken: _Taken) -> None:
     """Take all pieces. A block is hashed and written in a thread while the next one comes in."""
     writing: asyncio.Task[None] | None = None
     try:
-        async for block in _blocks(pieces):
+        async for block in gathered(pieces):
             if writing is not None:
                 await writing
-            writing = asyncio.create_task(_in_thread(taken.block, block))
+            writing = asyncio.create_task(in_thread(taken.block, block))
         if writing is not None:
             await writing
     finally:
         if writing is not None:
-            await _ended(writing)
+            await ended(writing)
         close = getattr(pieces, "aclose", None)
         if close is not None:
             await close()
-
-
-async def _in_thread(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Run the function in a thread. Whoever is cancelled meanwhile waits until the thread has ended.
-
-    So nothing writes to a file any more when its claim is said to be gone.
-    """
-    running = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
-    try:
-        return await asyncio.shield(running)
-    except asyncio.CancelledError:
-        await _ended(running)
-        raise
-
-
-async def _ended(work: asyncio.Future[Any]) -> None:
-    """Return once the work has ended, how often one is cancelled meanwhile, and then pass that on."""
-    cancelled = False
-    while not work.done():
-        try:
-            await asyncio.wait([work])
-        except asyncio.CancelledError:
-            cancelled = True
-    if not work.cancelled():
-        work.exception()
-    if cancelled:
-        raise asyncio.CancelledError
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -251,29 +219,3 @@ def _discard(part: Path) -> None:
     """What failed gives its room back at once; should that fail, the ledger has it removed."""
     with contextlib.suppress(OSError):
         part.unlink()
-
-
-async def _blocks(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Pieces gathered into blocks of about BLOCK bytes."""
-    gathered: list[bytes] = []
-    size = 0
-    async for piece in pieces:
-        gathered.append(piece)
-        size += len(piece)
-        if size >= BLOCK:
-            yield b"".join(gathered)
-            gathered, size = [], 0
-    if gathered:
-        yield b"".join(gathered)
-
-
-async def _file(path: Path, offset: int, length: int | None) -> AsyncIterator[bytes]:
-    with path.open("rb") as file:
-        file.seek(offset)
-        left = length if length is not None else 1 << 62
-        while left > 0:
-            block = await asyncio.to_thread(file.read, min(BLOCK, left))
-            if not block:
-                return
-            left -= len(block)
-            yield block

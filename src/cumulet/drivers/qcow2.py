@@ -24,15 +24,34 @@ class Unsafe(Exception):
     """The file would make an emulator do what it must not; the message says what was found."""
 
 
+#: Header extension that names the format of the backing file.
+_BACKING_FORMAT = 0xE2792ACA
+
+
 def empty(virtual_size: int) -> bytes:
     """A valid, empty qcow2 file of a disk with ``virtual_size`` bytes."""
+    return _file(virtual_size)
+
+
+def overlay(virtual_size: int, backing: str, backing_format: str) -> bytes:
+    """The same, of a disk that has nothing of its own yet: ``backing`` is read through it."""
+    return _file(virtual_size, backing.encode(), backing_format.encode())
+
+
+def _file(virtual_size: int, backing: bytes = b"", backing_format: bytes = b"") -> bytes:
     covered = CLUSTER * (CLUSTER // 8)
     l1_entries = max(1, -(-virtual_size // covered))
     l1_clusters = -(-l1_entries * 8 // CLUSTER)
     clusters = 3 + l1_clusters
+    length = _HEAD.size + _HEAD3.size
+    extensions = b""
+    if backing:
+        padded = backing_format.ljust(-(-len(backing_format) // 8) * 8, b"\0")
+        extensions = struct.pack(">II", _BACKING_FORMAT, len(backing_format)) + padded + bytes(8)
     head = _HEAD.pack(
-        MAGIC, 3, 0, 0, 16, virtual_size, 0, l1_entries, 3 * CLUSTER, CLUSTER, 1, 0, 0
-    ) + _HEAD3.pack(0, 0, 0, 4, 104)
+        MAGIC, 3, length + len(extensions) if backing else 0, len(backing), 16, virtual_size, 0, l1_entries,
+        3 * CLUSTER, CLUSTER, 1, 0, 0,
+    ) + _HEAD3.pack(0, 0, 0, 4, length) + extensions + backing  # fmt: skip
     table = struct.pack(">Q", 2 * CLUSTER)
     block = struct.pack(">H", 1) * clusters
     return (
