@@ -83,6 +83,7 @@ class Host:
         self.files = files or {}
         self.read: list[str] = []
         self.changed: asyncio.Queue[str] = asyncio.Queue()
+        self._open = True
         self._closing = contextlib.ExitStack()
         made = qemu.drivers(directory, self.store.working, self.bytes_of, settings, self._closing)
         self.drivers: dict[str, Driver] = {kind: driver for driver in made for kind in driver.kinds}
@@ -91,8 +92,10 @@ class Host:
 
     def close(self) -> None:
         """As if the agent had ended; guests run on."""
-        self._closing.close()
-        self.store.close()
+        if self._open:
+            self._open = False
+            self._closing.close()
+            self.store.close()
 
     async def bytes_of(self, claim: str, need: str) -> AsyncIterator[bytes]:
         self.read.append(need)

@@ -9,7 +9,7 @@ import json
 import os
 import struct
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -27,7 +27,7 @@ SOURCE = "50505050-0000-4000-8000-000000000000"
 
 
 @pytest.fixture
-def here(directory: Path) -> Iterator[Host]:
+async def here(directory: Path) -> AsyncIterator[Host]:
     with host(directory) as made:
         yield made
 

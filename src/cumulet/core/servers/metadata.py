@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+
 import msgspec
 
 from cumulet.db.engine import Row, Tx
 
 
-def files(tx: Tx, row: Row) -> dict[str, str]:
-    """Paths below the drive's root and their contents, as in the compute guide's "Metadata"."""
+def files(tx: Tx, row: Row, *, secret: bool = False) -> dict[str, bytes]:
+    """Paths below the drive's root and their contents, as in the compute guide's "Metadata".
+
+    ``secret``: with the administrator's password, which only the config drive tells.
+    """
     document = {
         "uuid": row["id"],
         "name": row["name"],
@@ -23,13 +28,27 @@ def files(tx: Tx, row: Row) -> dict[str, str]:
     if row["key_name"]:
         document["public_keys"] = {row["key_name"]: row["key_data"]}
         document["keys"] = [{"name": row["key_name"], "type": "ssh", "data": row["key_data"]}]
+    if secret and row["request"].get("admin_password"):
+        document["admin_pass"] = row["request"]["admin_password"]
+    injected = row["request"].get("files", [])
+    if injected:
+        document["files"] = [
+            {"content_path": f"/content/{i:04}", "path": path} for i, (path, _) in enumerate(injected)
+        ]
     found = {
-        "openstack/latest/meta_data.json": msgspec.json.encode(document).decode(),
-        "openstack/latest/network_data.json": msgspec.json.encode(_network(tx, row["id"])).decode(),
+        "openstack/latest/meta_data.json": msgspec.json.encode(document),
+        "openstack/latest/network_data.json": msgspec.json.encode(_network(tx, row["id"])),
     }
     if row["user_data"]:
-        found["openstack/latest/user_data"] = row["user_data"]
+        found["openstack/latest/user_data"] = base64.b64decode(row["user_data"])
+    for i, (_, contents) in enumerate(injected):
+        found[f"openstack/content/{i:04}"] = base64.b64decode(contents)
     return found
+
+
+def encoded(tx: Tx, row: Row) -> dict[str, str]:
+    """The files of a config drive for its claim, with the contents in base64: user data can be any bytes."""
+    return {path: base64.b64encode(data).decode() for path, data in files(tx, row, secret=True).items()}
 
 
 def _network(tx: Tx, server_id: str) -> dict[str, object]:

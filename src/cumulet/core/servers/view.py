@@ -207,7 +207,7 @@ def _disks(
             )
             blank += 1
     if row["config_drive"]:
-        spec = {} if "config" in made else {"files": metadata.files(tx, row)}
+        spec = {} if "config" in made else {"files": metadata.encoded(tx, row)}
         found.append(plan.Disk("config", spec))
     return tuple(found)
 

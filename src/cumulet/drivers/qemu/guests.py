@@ -120,7 +120,7 @@ class Guests:
             if not self.directory.is_dir():
                 raise Unknown("the directory of the guests is not there")
             return None
-        with self._found(id) as running:
+        async with self._found(id) as running:
             if running is not None:
                 self._watch(id, running)
             return Thing("guest", self._facts(id, self._state(id), running is not None))
@@ -141,9 +141,9 @@ class Guests:
         os.replace(draft, self.home(id) / "state.json")
         return state
 
-    @contextlib.contextmanager
-    def _found(self, id: str) -> Iterator[Process | None]:
-        found = process.find(self.home(id), machine.mark(id))
+    @contextlib.asynccontextmanager
+    async def _found(self, id: str) -> AsyncIterator[Process | None]:
+        found = await process.look(self.home(id), machine.mark(id))
         try:
             yield found
         finally:
@@ -157,7 +157,7 @@ class Guests:
         self.home(id).mkdir(exist_ok=True, mode=0o700)
         state = self._state(id)
         asked: dict[str, int] = claim.spec.get("counters", {})
-        with self._found(id) as running:
+        async with self._found(id) as running:
             if claim.spec["power"] == "off":
                 if running is not None:
                     await self._power_off(id, running)
@@ -195,10 +195,8 @@ class Guests:
                 state, starts=state.starts + 1, counters=claim.spec.get("counters", {}), disks=disks
             )
             self._write(id, state)
-            self._launch(id, made, accelerator)
-            with self._found(id) as running:
-                if running is not None:
-                    self._watch(id, running)
+            with contextlib.closing(self._launch(id, made, accelerator)) as running:
+                self._watch(id, running)
             try:
                 await self._monitor(id)
             except Gone as error:
@@ -206,7 +204,7 @@ class Guests:
                 raise Failed(f"the guest cannot be started: {words or error.message}") from None
         return self._write(id, msgspec.structs.replace(state, up=state.starts))
 
-    def _launch(self, id: str, made: Machine, accelerator: str) -> None:
+    def _launch(self, id: str, made: Machine, accelerator: str) -> Process:
         home = self.home(id)
         with contextlib.ExitStack() as stack:
             files = {
@@ -222,13 +220,12 @@ class Guests:
             fds = machine.Fds(files, console, sockets)
             argv = machine.command(self._settings.qemu, made, accelerator, fds)
             groups = self._accelerator.groups() if accelerator == "kvm" else ()
-            started = process.start(
+            return process.start(
                 home,
                 machine.mark(id),
                 [*program.as_user(self._user, groups, orphan=True), *argv],
                 [*files.values(), console, *sockets.values()],
             )
-            started.close()
 
     async def _adopt(self, claim: Claim, state: State, running: Process) -> State:
         """A guest that runs: give it the devices that it should have."""
@@ -258,7 +255,7 @@ class Guests:
 
     async def remove(self, claim: Claim) -> None:
         id = claim.id
-        with self._found(id) as running:
+        async with self._found(id) as running:
             if running is not None:
                 await self._end(id, running)
         self._forget(id)

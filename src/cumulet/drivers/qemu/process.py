@@ -2,8 +2,9 @@
 
 A process is known by a lock. The file ``alive`` in the guest's directory is locked before the process is
 started, and the process inherits the lock: it is free if and only if nothing runs, whatever was killed when.
-Which process holds it is told by ``pid``, and if that was never written by the process's own command line.
-Signals go to a pidfd whose process was verified after it had been opened, so no other process is ever hit.
+Which process holds it is told by ``pid``, and if that was never written by a look at all processes; it is the one
+that has the file open. Signals go to a pidfd whose process was verified after it had been opened, so no other
+process is ever hit.
 """
 
 from __future__ import annotations
@@ -23,6 +24,10 @@ from cumulet.drivers.base import Failed, Unknown
 
 #: What a process inherits of our environment.
 ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
+
+
+#: Seconds in which a process that begins or ends can be told.
+PATIENCE = 3.0
 
 
 class Process(msgspec.Struct, frozen=True):
@@ -88,13 +93,6 @@ def launch(argv: Sequence[str], *, fds: Iterable[int] = (), output: int = subpro
     return process
 
 
-class _Noted(msgspec.Struct):
-    """Which process it is: a number alone may be another's by now."""
-
-    pid: int
-    started: int
-
-
 def start(home: Path, mark: str, argv: Sequence[str], fds: Iterable[int]) -> Process:
     """Start the process of a guest whose directory is ``home``; ``mark`` is one of its arguments.
 
@@ -120,7 +118,7 @@ def start(home: Path, mark: str, argv: Sequence[str], fds: Iterable[int]) -> Pro
 
 def _note(home: Path, process: Process) -> None:
     draft = home / ".pid"
-    draft.write_bytes(msgspec.json.encode(_Noted(process.pid, _started(process.pid) or 0)))
+    draft.write_text(str(process.pid))
     os.replace(draft, home / "pid")
 
 
@@ -128,20 +126,32 @@ def find(home: Path, mark: str) -> Process | None:
     """The process of a guest, or None if there is none. Raises Unknown if there is one that cannot be found yet."""
     if not _held(home / "alive"):
         return None
-    with contextlib.suppress(FileNotFoundError, msgspec.DecodeError):
-        noted = msgspec.json.decode((home / "pid").read_bytes(), type=_Noted)
-        process = _verified(noted.pid, mark, noted.started)
+    with contextlib.suppress(FileNotFoundError, ValueError):
+        process = _verified(int((home / "pid").read_text()), mark, home)
         if process is not None:
             return process
     for name in os.listdir("/proc"):
-        process = _verified(int(name), mark) if name.isdecimal() else None
+        process = _verified(int(name), mark, home) if name.isdecimal() else None
         if process is not None:
             _note(home, process)
             return process
     if not _held(home / "alive"):
         return None  # it ended while we looked
-    # Its starter died after the fork; it gets its arguments in a moment, or ends.
+    # It is ending; or its starter died after the fork, and it gets its arguments in a moment.
     raise Unknown("a process holds the guest and cannot be found")
+
+
+async def look(home: Path, mark: str) -> Process | None:
+    """The same, with patience for a process that is beginning or ending."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + PATIENCE
+    while True:
+        try:
+            return find(home, mark)
+        except Unknown:
+            if loop.time() >= until:
+                raise
+        await asyncio.sleep(0.02)
 
 
 def _held(path: Path) -> bool:
@@ -159,18 +169,19 @@ def _held(path: Path) -> bool:
     return False
 
 
-def _verified(pid: int, mark: str, started: int | None = None) -> Process | None:
+def _verified(pid: int, mark: str, home: Path) -> Process | None:
+    """The process of that number, if it is a guest's and that of this very directory."""
     try:
         fd = os.pidfd_open(pid)
     except OSError:
         return None
-    if mark in arguments(pid) and (started is None or started == _started(pid)):
+    if mark in _arguments(pid) and _has_open(pid, home / "alive"):
         return Process(pid, fd)
     os.close(fd)
     return None
 
 
-def arguments(pid: int) -> list[str]:
+def _arguments(pid: int) -> list[str]:
     """The command line of a process; empty if it has ended."""
     try:
         raw = Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -179,20 +190,23 @@ def arguments(pid: int) -> list[str]:
     return raw.decode("utf-8", "replace").split("\0")
 
 
-def _started(pid: int) -> int | None:
-    """When the process was started, in ticks since the machine was."""
+def _has_open(pid: int, path: Path) -> bool:
+    wanted = path.stat()
     try:
-        raw = Path(f"/proc/{pid}/stat").read_bytes()
+        for name in os.listdir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(OSError):
+                if os.path.samestat(os.stat(f"/proc/{pid}/fd/{name}"), wanted):
+                    return True
     except OSError:
-        return None
-    return int(raw[raw.rindex(b")") :].split()[20])
+        pass
+    return False
 
 
 def last_words(home: Path) -> str:
     """What the process wrote last, for a message."""
     with contextlib.suppress(OSError):
         lines = (home / "output").read_bytes()[-4000:].decode("utf-8", "replace").strip().splitlines()
-        return lines[-1] if lines else ""
+        return "; ".join(line.removeprefix("qemu-system-x86_64: ") for line in lines[-3:])
     return ""
 
 
