@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ import httpx2
 
 from cumulet.config import Config, Hosts, Reconcile
 from cumulet.core import faults
-from cumulet.db.engine import Database
+from cumulet.db.engine import Database, Tx
 from cumulet.drivers import qcow2
 from tests.cloud import CHEAP, TestCloud, running_cloud
 from tests.leftovers import Look, assert_nothing_left, look
@@ -76,11 +76,9 @@ class Case:
             await self.make_network("n2", "192.168.2.0/24"),
         )
 
-    async def make_image(self, name: str = "i") -> str:
-        made = await self.call(
-            "POST", f"{IMAGE}/images", as_="admin",
-            json={"name": name, "disk_format": "qcow2", "container_format": "bare", "visibility": "public"},
-        )  # fmt: skip
+    async def make_image(self, name: str = "i", **more: Any) -> str:
+        body = {"name": name, "disk_format": "qcow2", "container_format": "bare", "visibility": "public"}
+        made = await self.call("POST", f"{IMAGE}/images", as_="admin", json={**body, **more})
         id = made.json()["id"]
         await self.call(
             "PUT", f"{IMAGE}/images/{id}/file", 204, as_="admin", content=qcow2.empty(1 << 30),
@@ -113,10 +111,39 @@ class Case:
         await self.volume_is(id, "available")
         return id
 
+    async def make_snapshot(self, volume: str) -> str:
+        """A snapshot of a volume, available."""
+        body = {"snapshot": {"volume_id": volume, "force": True}}
+        made = await self.call("POST", f"{VOLUME}/snapshots", json=body, version="volume 3.70")
+        id = str(made.json()["snapshot"]["id"])
+
+        async def check() -> bool:
+            found = await self.get(f"{VOLUME}/snapshots/{id}", version="volume 3.70")
+            return bool(found["snapshot"]["status"] == "available")
+
+        await self.until(check, f"snapshot {id} to become available")
+        return id
+
+    async def make_group(self, name: str = "g") -> str:
+        """A security group."""
+        made = await self.call("POST", f"{NETWORK}/security-groups", json={"security_group": {"name": name}})
+        return str(made.json()["security_group"]["id"])
+
     # --- servers ---
 
     async def create(self, *codes: int, name: str = "s", image: str | None = "", **more: Any) -> str:
         """POST /servers; the id, or "" when ``codes`` say that it must be refused."""
+        response = await self.ask(*(codes or (202,)), name=name, image=image, **more)
+        return str(response.json()["server"]["id"]) if response.status_code == 202 else ""
+
+    async def refused(self, code: int, **more: Any) -> str:
+        """POST /servers, which must be refused; the answer's text."""
+        return (await self.ask(code, **more)).text
+
+    async def ask(
+        self, *codes: int, name: str = "s", image: str | None = "", **more: Any
+    ) -> httpx2.Response:
+        """POST /servers, and what it answers."""
         body: dict[str, Any] = {"name": name, "flavorRef": self.flavor, "networks": "none", **more}
         if image is not None:
             body["imageRef"] = image or self.image
@@ -124,8 +151,11 @@ class Case:
         document: dict[str, Any] = {"server": body}
         if hints:
             document["os:scheduler_hints"] = hints
-        response = await self.call("POST", f"{COMPUTE}/servers", *(codes or (202,)), json=document)
-        return str(response.json()["server"]["id"]) if response.status_code == 202 else ""
+        return await self.call("POST", f"{COMPUTE}/servers", *codes, json=document)
+
+    async def servers(self, as_: str = "demo") -> list[str]:
+        """The ids of the project's servers, as it lists them."""
+        return sorted(one["id"] for one in (await self.get(f"{COMPUTE}/servers", as_=as_))["servers"])
 
     async def boot(self, status: str = "ACTIVE", **more: Any) -> str:
         """A server that has come to a status."""
@@ -169,8 +199,8 @@ class Case:
 
     # --- other things ---
 
-    async def port(self, id: str) -> dict[str, Any]:
-        found: dict[str, Any] = (await self.get(f"{NETWORK}/ports/{id}", as_="admin"))["port"]
+    async def port(self, id: str, as_: str = "admin") -> dict[str, Any]:
+        found: dict[str, Any] = (await self.get(f"{NETWORK}/ports/{id}", as_=as_))["port"]
         return found
 
     async def ports_of(self, server: str) -> list[dict[str, Any]]:
@@ -179,9 +209,14 @@ class Case:
         ]
         return found
 
-    async def volume(self, id: str) -> dict[str, Any]:
-        found: dict[str, Any] = (await self.get(f"{VOLUME}/volumes/{id}", version="volume 3.70"))["volume"]
-        return found
+    async def volume(self, id: str, as_: str = "demo") -> dict[str, Any]:
+        found = await self.get(f"{VOLUME}/volumes/{id}", as_=as_, version="volume 3.70")
+        volume: dict[str, Any] = found["volume"]
+        return volume
+
+    async def volumes(self) -> list[str]:
+        """The ids of the project's volumes."""
+        return [one["id"] for one in (await self.get(f"{VOLUME}/volumes", version="volume 3.70"))["volumes"]]
 
     async def volume_is(self, id: str, status: str) -> None:
         async def check() -> bool:
@@ -201,16 +236,62 @@ class Case:
         )["attachments"]
         return found
 
+    async def attachment(self, id: str) -> dict[str, Any]:
+        found = await self.get(f"{VOLUME}/attachments/{id}", as_="admin", version="volume 3.70")
+        attachment: dict[str, Any] = found["attachment"]
+        return attachment
+
     async def allocations(self, consumer: str) -> dict[str, Any]:
         found: dict[str, Any] = (
             await self.get(f"{PLACEMENT}/allocations/{consumer}", as_="admin", version="placement 1.28")
         )["allocations"]
         return found
 
+    async def allocated(self, consumer: str) -> list[dict[str, Any]]:
+        """What is allocated for a consumer: {"provider": name, "resources"}."""
+        found = []
+        for id, one in (await self.allocations(consumer)).items():
+            provider = await self.get(f"{PLACEMENT}/resource_providers/{id}", as_="admin")
+            found.append({"provider": provider["name"], "resources": one["resources"]})
+        return found
+
     async def usage(self) -> dict[str, Any]:
         """What the project's compute quota counts."""
         found = (await self.get(f"{COMPUTE}/limits"))["limits"]["absolute"]
         return {name: found[f"total{name}Used"] for name in ("Instances", "Cores", "RAM")}
+
+    async def network_usage(self) -> dict[str, int]:
+        """What the project's network quota counts."""
+        project = self.cloud.project("demo")
+        found = (await self.get(f"{NETWORK}/quotas/{project}/details", as_="admin"))["quota"]
+        return {name: found[name]["used"] for name in ("port", "floatingip")}
+
+    async def volume_usage(self) -> dict[str, int]:
+        """What the project's volume quota counts."""
+        project = self.cloud.project("demo")
+        found = (await self.get(f"{VOLUME}/os-quota-sets/{project}?usage=true", as_="admin"))["quota_set"]
+        return {name: found[name]["in_use"] for name in ("volumes", "gigabytes", "snapshots")}
+
+    async def limit(self, resource: str, value: int) -> None:
+        """Set a limit of the project's compute quota."""
+        path = f"{COMPUTE}/os-quota-sets/{self.cloud.project('demo')}"
+        await self.call("PUT", path, as_="admin", json={"quota_set": {resource: value}})
+
+    async def usages(self) -> dict[str, int]:
+        """What the project's quotas count, all of it."""
+        return {**await self.usage(), **await self.network_usage(), **await self.volume_usage()}
+
+    async def actions(self, server: str) -> list[dict[str, Any]]:
+        """What was done to a server, which may be gone."""
+        found = await self.get(f"{COMPUTE}/servers/{server}/os-instance-actions", as_="admin")
+        actions: list[dict[str, Any]] = found["instanceActions"]
+        return actions
+
+    async def claims(self, holder: str) -> list[str]:
+        """The ids of the open claims of a holder, by which its things are named."""
+        return await self.db.read(
+            lambda tx: tx.values("select id from claims where holder = :holder order by id", holder=holder)
+        )
 
     def things(self, host: str) -> list[str]:
         """Files of a host's things."""
@@ -229,6 +310,29 @@ class Case:
         found: str | None = (await self.server(server))["OS-EXT-SRV-ATTR:host"]
         return found
 
+    @contextlib.contextmanager
+    def watching(self, sql: str, **params: Any) -> Iterator[list[Any]]:
+        """What a query gives at the end of every transaction, while the block runs; each answer once."""
+        seen: list[Any] = []
+        write = self.db.write
+
+        def note(tx: Tx) -> None:
+            seen.extend(value for value in tx.values(sql, **params) if value not in seen)
+
+        async def watched(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+            def inner(tx: Tx) -> Any:
+                result = function(tx, *args, **kwargs)
+                tx.before_commit["watch"] = note
+                return result
+
+            return await write(inner)
+
+        self.db.write = watched  # type: ignore[method-assign]
+        try:
+            yield seen
+        finally:
+            del self.db.write
+
     # --- faults ---
 
     async def fault(self, step: str, effect: str = "fail", count: int | None = 1, **more: Any) -> str:
@@ -236,11 +340,42 @@ class Case:
         return await self.db.write(faults.add, faults.Rule(step=step, effect=effect, count=count, **more))
 
     async def release(self, rule: str | None = None) -> None:
-        """Remove one rule, or all."""
+        """Remove one rule, or all; who is held goes on."""
         if rule is None:
             await self.db.write(faults.clear)
         else:
             await self.db.write(faults.remove, rule)
+
+    async def rules(self) -> list[dict[str, Any]]:
+        """The fault rules that are left: one with a count goes when it was used up."""
+        return await self.db.read(faults.listing)
+
+    async def instead(self, rule: str, step: str, effect: str = "fail", **more: Any) -> str:
+        """Let go whom a rule holds, straight into another one."""
+
+        def swap(tx: Tx) -> str:
+            faults.remove(tx, rule)
+            return faults.add(tx, faults.Rule(step=step, effect=effect, **{"count": 1, **more}))
+
+        return await self.db.write(swap)
+
+    async def waits(self, holder: str, reason: str) -> None:
+        """Wait until a holder waits for that reason."""
+
+        async def check() -> bool:
+            sql = "select waiting from holders where id = :id"
+            return bool(await self.db.read(lambda tx: tx.value(sql, id=holder)) == reason)
+
+        await self.until(check, f"{holder} to wait: {reason}")
+
+    async def struck(self, rule: str) -> None:
+        """Wait until a rule has hit."""
+
+        async def check() -> bool:
+            left = [one for one in await self.rules() if one["id"] == rule]
+            return not left or left[0]["hits"] > 0
+
+        await self.until(check, "the fault to strike")
 
     async def held(self, step: str, moment: str = "before") -> str:
         """A rule that holds a step until it is released."""
@@ -345,6 +480,23 @@ class Case:
 
     def clean_now(self, *without: str) -> None:
         assert_nothing_left(self.before, look(self.db, self.directory), without=without)
+
+    def clean_at_once(self, *without: str) -> None:
+        """``clean_now`` in the first moment of a 404: only what the network's agent has of ports may go later.
+
+        A port's row is gone when its DELETE is answered, whoever asked; its agent owes the rest from then on.
+        """
+        owed = self.db.read_now(  # type: ignore[attr-defined]
+            lambda tx: tx.values("select id from claims where kind = 'lport' and holder is null and not wanted")
+        )
+        before, after = _without_waits(self.before), _without_waits(look(self.db, self.directory))
+        assert_nothing_left(before, after, without=(*without, *owed))
+
+
+def _without_waits(found: Look) -> Look:
+    """Without the queue's own rows of ports, which say what their agent is waited for."""
+    kept = {row for row in found["holders"] if '"kind": "port"' not in row}
+    return {**found, "holders": frozenset(kept)}
 
 
 @contextlib.asynccontextmanager

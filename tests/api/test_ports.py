@@ -368,14 +368,15 @@ async def test_a_port_of_the_user_is_taken_once_and_given_back_as_it_was(db: Dat
 
         def use(tx: Tx) -> None:
             ports.bind(tx, before["id"], "h1")
-            tx.update("ports", before["id"], binding_profile={"pci_slot": "0", "mine": 1}, dns_name="web")
+            assert ports.name(tx, before["id"], "s1", "web") == "web"
+            tx.update("ports", before["id"], binding_profile={"pci_slot": "0", "mine": 1})
 
         await db.write(use)
         await db.write(lambda tx: ports.unbind(tx, before["id"]))
         shown = await show(cloud, before["id"], "admin")
         assert (shown["device_id"], shown["binding:host_id"], shown["dns_name"]) == ("s1", "", "web")
         assert shown["binding:profile"] == {"mine": 1}
-        await db.write(lambda tx: ports.give_back(tx, before["id"]))
+        await db.write(lambda tx: ports.give_back(tx, before["id"], "web"))
         await db.write(lambda tx: ports.give_back(tx, "gone"))
         after = await show(cloud, before["id"])
         same = set(before) - {"revision_number", "updated_at"}

@@ -23,6 +23,8 @@ def held(tx: Tx, table: str, id: str) -> None:
 
 def port(tx: Tx, id: str) -> None:
     """A port: its addresses are free at once, its floating IPs point nowhere. Missing is fine."""
+    # Whoever leads a floating IP to it at this moment is waited for, so that it is found below.
+    tx.lock("ports", id)
     release_floating_ips(tx, id)
     tx.run("update routers set gateway_port_id = null where gateway_port_id = :id", id=id)
     held(tx, "ports", id)

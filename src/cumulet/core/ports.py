@@ -510,6 +510,24 @@ def take(tx: Tx, port_id: str, *, server_id: str, zone: str, project_id: str, is
     return _read(tx, port_id)
 
 
+def name(tx: Tx, port_id: str, server_id: str, hostname: str) -> str:
+    """Name a user's port as the server that it is taken for; return what was written, "" if it had that name.
+
+    Raises Invalid for a port with another name: it would lead elsewhere than it says. See Nova's use of the
+    DNS integration extension (network/neutron.py).
+    """
+    before = tx.value("select dns_name from ports where id = :id", id=port_id)
+    if before and before != hostname:
+        raise Invalid(
+            f"Port {port_id} not usable for instance {server_id}. Value {before} assigned to dns_name attribute does "
+            f"not match instance's hostname {hostname}"
+        )
+    if before:
+        return ""
+    tx.update("ports", port_id, dns_name=hostname)
+    return hostname
+
+
 def bind(tx: Tx, port_id: str, host_name: str) -> None:
     """The port is to be on a host. It is up once that is seen (``activate``). Missing is fine."""
     tx.run(
@@ -557,12 +575,16 @@ def _unbound(row: Row) -> dict[str, Any]:
     return {"binding_host": "", "binding_profile": kept, "status": "DOWN"}
 
 
-def give_back(tx: Tx, port_id: str) -> None:
-    """A port that the user made is nobody's again; all that the user set stays. Missing is fine."""
-    row = tx.one("select binding_profile from ports where id = :id", id=port_id)
+def give_back(tx: Tx, port_id: str, named: str = "") -> None:
+    """A port that the user made is nobody's again; all that the user set stays. Missing is fine.
+
+    ``named``: what compute wrote as its name.
+    """
+    row = tx.one("select binding_profile, dns_name from ports where id = :id", id=port_id)
     if row is None:
         return
-    bump(tx, "ports", port_id, device_id="", device_owner="", dns_name="", **_unbound(row))
+    dns_name = "" if row["dns_name"] == named else row["dns_name"]
+    bump(tx, "ports", port_id, device_id="", device_owner="", dns_name=dns_name, **_unbound(row))
     holders.touch(tx, port_id)
 
 

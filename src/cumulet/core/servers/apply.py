@@ -145,12 +145,14 @@ def _hosts_of(tx: Tx, servers: Any) -> frozenset[str]:
 
 
 def _release_port(tx: Tx, change: plan.ReleasePort) -> None:
-    made_by_us = tx.value("select made_by_us from interfaces where id = :id", id=change.interface)
+    row = tx.one("select made_by_us, named from interfaces where id = :id", id=change.interface)
+    if row is None:
+        return  # it went with its port
     tx.delete("interfaces", change.interface)
-    if made_by_us:
+    if row["made_by_us"]:
         ports.delete(tx, change.port)
     else:
-        ports.give_back(tx, change.port)
+        ports.give_back(tx, change.port, row["named"])
 
 
 def _keep_addresses(tx: Tx, view: plan.Server, claim_id: str) -> None:

@@ -126,6 +126,7 @@ def plug(
     ``in_use``: what is raised for an address that something else has.
     """
     zone = server["zone"] or "nova"
+    named = ""
     try:
         if nic.port is not None:
             port = ports.take(
@@ -134,6 +135,7 @@ def plug(
             )  # fmt: skip
             if not port["fixed_ips"]:
                 raise Invalid(f"Port {nic.port} requires a FixedIP in order to be used.")
+            named = ports.name(tx, nic.port, server["id"], server["hostname"])
         else:
             port = ports.create_for_server(
                 tx, project_id=server["project_id"], network_id=str(nic.network), server_id=server["id"], zone=zone,
@@ -147,7 +149,7 @@ def plug(
         raise
     tx.insert(
         "interfaces", id=tx.uuid(), server_id=server["id"], position=position, port_id=port["id"],
-        made_by_us=nic.port is None, tag=nic.tag, created_at=tx.now,
+        made_by_us=nic.port is None, named=named, tag=nic.tag, created_at=tx.now,
     )  # fmt: skip
     return port
 

@@ -161,6 +161,8 @@ interfaces = table(
     ref("port_id", "ports.id", on_delete="CASCADE"),
     #: We made the port, so we delete it; else the user brought it, and gets it back.
     flag("made_by_us"),
+    #: What we wrote into the port's dns_name; it goes when the port is given back.
+    text("named", ""),
     text("tag", null=True),
     flag("detaching"),
     moment("created_at"),
