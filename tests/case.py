@@ -140,9 +140,7 @@ class Case:
         """POST /servers, which must be refused; the answer's text."""
         return (await self.ask(code, **more)).text
 
-    async def ask(
-        self, *codes: int, name: str = "s", image: str | None = "", **more: Any
-    ) -> httpx2.Response:
+    async def ask(self, *codes: int, name: str = "s", image: str | None = "", **more: Any) -> httpx2.Response:
         """POST /servers, and what it answers."""
         body: dict[str, Any] = {"name": name, "flavorRef": self.flavor, "networks": "none", **more}
         if image is not None:
@@ -487,7 +485,9 @@ class Case:
         A port's row is gone when its DELETE is answered, whoever asked; its agent owes the rest from then on.
         """
         owed = self.db.read_now(  # type: ignore[attr-defined]
-            lambda tx: tx.values("select id from claims where kind = 'lport' and holder is null and not wanted")
+            lambda tx: tx.values(
+                "select id from claims where kind = 'lport' and holder is null and not wanted"
+            )
         )
         before, after = _without_waits(self.before), _without_waits(look(self.db, self.directory))
         assert_nothing_left(before, after, without=(*without, *owed))

@@ -40,7 +40,10 @@ async def test_the_volume_stays_the_servers_through_the_retry(db: Database, dire
         await case.server_is(server, "SHUTOFF")
         await case.act(server, "os-start")
         await case.server_is(server, "ACTIVE")
-        assert len((await case.get(f"{COMPUTE}/servers/{server}/os-volume_attachments"))["volumeAttachments"]) == 1
+        assert (
+            len((await case.get(f"{COMPUTE}/servers/{server}/os-volume_attachments"))["volumeAttachments"])
+            == 1
+        )
         await case.delete(server)
         case.clean_at_once()
         assert (await case.volume(volume))["status"] == "available"
@@ -48,6 +51,4 @@ async def test_the_volume_stays_the_servers_through_the_retry(db: Database, dire
 
 
 #: Who has the volume: "free" if nobody does.
-STATUS = (
-    "select coalesce(a.status, 'free') from volumes v left join attachments a on a.volume_id = v.id where v.id = :id"
-)
+STATUS = "select coalesce(a.status, 'free') from volumes v left join attachments a on a.volume_id = v.id where v.id = :id"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -56,11 +55,13 @@ async def test_the_volume_is_gone_or_the_users(
             await case.volume_is(volume, ends)
             # It is the project's: seen, without attachment, counted, and it can be deleted.
             shown = await case.volume(volume)
-            assert (shown["attachments"], shown["os-vol-tenant-attr:tenant_id"]) == ([], case.cloud.project("demo"))
+            assert (shown["attachments"], shown["os-vol-tenant-attr:tenant_id"]) == (
+                [],
+                case.cloud.project("demo"),
+            )
             assert await case.volumes() == [volume]
             await case.settle()
             assert (await case.usages())["volumes"] == before["volumes"] + 1
             await case.call("DELETE", f"{VOLUME}/volumes/{volume}", 202)
         await case.clean()
         assert await case.usages() == before
-

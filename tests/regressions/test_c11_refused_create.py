@@ -77,7 +77,9 @@ async def test_nothing_is_taken_however_often(db: Database, directory: Path, wro
         image = asked.pop("image", None)
         devices = asked.pop("devices", [])
         if image is None:
-            devices = [{"boot_index": 0, "uuid": volume, "source_type": "volume", "destination_type": "volume"}]
+            devices = [
+                {"boot_index": 0, "uuid": volume, "source_type": "volume", "destination_type": "volume"}
+            ]
         else:
             root = {"boot_index": 0, "uuid": image, "source_type": "image", "destination_type": "local"}
             devices = [root, *devices]

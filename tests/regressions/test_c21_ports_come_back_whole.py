@@ -33,7 +33,12 @@ async def own_port(case: Case, number: int) -> dict[str, Any]:
 
 async def compute_writes(case: Case, port: str) -> None:
     """What a compute service writes into the profile of a port that it plugs in."""
-    profile = {"user_key": "x", "pci_slot": "0000:01:00.0", "physical_network": "p", "card_serial_number": "1"}
+    profile = {
+        "user_key": "x",
+        "pci_slot": "0000:01:00.0",
+        "physical_network": "p",
+        "card_serial_number": "1",
+    }
     body = {"port": {"binding:profile": profile}}
     await case.call("PUT", f"{NETWORK}/ports/{port}", as_="service", json=body)
 
