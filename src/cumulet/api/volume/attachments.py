@@ -52,7 +52,7 @@ def _info(row: Row) -> dict[str, Any]:
         "access_mode": row["mode"],
         "encrypted": False,
         "cacheable": False,
-        "qos_specs": None,
+        "qos_specs": row.get("qos"),
     }
 
 

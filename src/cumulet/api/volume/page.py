@@ -17,7 +17,7 @@ from cumulet.errors import Invalid
 #: The largest page of a list.
 PAGE = 1000
 #: Parameters that are about the page, not about what is on it.
-_PAGING = frozenset({"limit", "marker", "offset", "sort", "sort_key", "sort_dir"})
+PAGING = frozenset({"limit", "marker", "offset", "sort", "sort_key", "sort_dir"})
 _ROOT = re.compile(r"/volume/v3/(?:([0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})/)?")
 
 #: What users can narrow lists by, by resource; see resource_filters in the API reference.
@@ -86,7 +86,7 @@ def parameters(
     Before that they are passed over. Administrators may use all. ``drop``: names that are no filters here.
     ``allowed``: what users may use before 3.31, where that differs.
     """
-    found = {name: value for name, value in request.query if name not in _PAGING and name not in drop}
+    found = {name: value for name, value in request.query if name not in PAGING and name not in drop}
     if request.caller.is_admin:
         return found
     modern = request.version >= (3, 31)

@@ -223,7 +223,9 @@ EXTENSIONS = {
     "os-vol-tenant-attr": ("VolumeTenantAttribute", "The project of a volume."),
     "os-volume-actions": ("VolumeActions", "Actions of volumes."),
     "os-volume-encryption-metadata": ("VolumeEncryptionMetadata", "How a volume is encrypted."),
+    "os-volume-transfer": ("VolumeTransfer", "Volumes on offer to other projects."),
     "os-volume-type-access": ("VolumeTypeAccess", "Which projects may use a type."),
+    "qos-specs": ("Qos_specs_manage", "Quality of service of volumes."),
     "scheduler-stats": ("Scheduler_stats", "Pools of the back ends."),
 }
 

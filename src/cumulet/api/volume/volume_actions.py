@@ -80,7 +80,7 @@ async def initialize_connection(request: Request) -> Response:
                     "volume_id": _id(request),
                     "access_mode": found["mode"],
                     "encrypted": False,
-                    "qos_specs": None,
+                    "qos_specs": found["qos"],
                 },
                 "enforce_multipath": bool(asked.connector.get("enforce_multipath", False)),
             }

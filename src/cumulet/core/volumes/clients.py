@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from cumulet.core import qos_specs
 from cumulet.core.volumes import listing
 from cumulet.core.volumes.attachments import reserve
 from cumulet.db.engine import Row, Tx
@@ -64,6 +65,7 @@ def find(tx: Tx, caller: Caller, id: str) -> Row:
     )
     if row is None or not caller.sees(row["owner"]):
         raise NotFound(f"Volume attachment could not be found with filter: attachment_id = {id}.")
+    row["qos"] = qos_specs.of_volume(tx, row["volume_id"])
     return row
 
 
@@ -167,6 +169,7 @@ def connection(tx: Tx, id: str) -> Found | None:
     attachment = tx.one("select * from attachments where id = :id", id=id)
     if attachment is None:
         return None
+    attachment["qos"] = qos_specs.of_volume(tx, attachment["volume_id"])
     error = tx.value(
         "select error from claims where holder = :volume and kind = 'export' and part = :id and wanted",
         volume=attachment["volume_id"], id=id,

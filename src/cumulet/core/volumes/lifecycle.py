@@ -195,13 +195,25 @@ def _set(tx: Tx, view: plan.Volume, change: base.Set) -> None:
 def _remove(tx: Tx, view: plan.Volume) -> None:
     if view.kind == "volume":
         _wake_servers(tx, view.id)
+        group = tx.value("select group_id from volumes where id = :id", id=view.id)
         tx.delete("volumes", view.id)
+        if tx.one("select 1 from volumes where group_id = :id limit 1", id=group or "") is None:
+            # A group that is being deleted goes with the last of its volumes.
+            tx.run("delete from volume_groups where id = :id and status = 'deleting'", id=group or "")
     else:
-        volume = tx.value("select volume_id from snapshots where id = :id", id=view.id)
-        tx.delete("snapshots", view.id)
-        if tx.one("select 1 from volumes where id = :id and desired = 'gone'", id=volume) is not None:
-            holders.touch(tx, volume)
+        _remove_snapshot(tx, view.id)
     holders.remove(tx, view.id)
+
+
+def _remove_snapshot(tx: Tx, id: str) -> None:
+    row = tx.one("select volume_id, group_snapshot_id from snapshots where id = :id", id=id)
+    assert row is not None
+    tx.delete("snapshots", id)
+    group = row["group_snapshot_id"] or ""
+    if tx.one("select 1 from snapshots where group_snapshot_id = :id limit 1", id=group) is None:
+        tx.run("delete from volume_group_snapshots where id = :id and status = 'deleting'", id=group)
+    if tx.one("select 1 from volumes where id = :id and desired = 'gone'", id=row["volume_id"]) is not None:
+        holders.touch(tx, row["volume_id"])
 
 
 def _wake_servers(tx: Tx, volume_id: str) -> None:
