@@ -50,7 +50,7 @@ conformance: install
 
 # Needs uv. The file names no index, so that any can be used.
 lock:
-	uv pip compile pyproject.toml --extra postgres --extra qemu --group dev --group contract --universal \
+	uv pip compile pyproject.toml --extra postgres --group dev --group contract --universal \
 	  --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate -o requirements.lock
 
 clean:

@@ -14,6 +14,7 @@ PORT = 7
 NOT_RUNNING = 8
 REFUSED = 9
 NOT_CLEAN = 10
+MISSING = 11
 
 #: Code → (what it means, what to do).
 CODES: Mapping[int, tuple[str, str]] = {
@@ -49,4 +50,8 @@ CODES: Mapping[int, tuple[str, str]] = {
         "Ask the operator for a new token.",
     ),
     NOT_CLEAN: ("A check found something: see the table above the message.", "Look at what the table names."),
+    MISSING: (
+        "A program that the settings need is not on this machine.",
+        "Install the package that the message names, or use simulated hosts.",
+    ),
 }

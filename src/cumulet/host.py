@@ -16,6 +16,7 @@ import structlog
 import uvloop
 
 from cumulet import datadir, logs
+from cumulet.agent import build
 from cumulet.agent.build import Supervisor
 from cumulet.agent.client import Rejected
 from cumulet.chance import RealChance
@@ -35,6 +36,7 @@ def join(
     if not (agent and dot and secret):
         raise Refused("This is not a host's token. Get one with 'cumulet token host NAME'.", BAD_SETTINGS)
     _check_url(url, config)
+    build.check("host", config)
     with datadir.usable(directory):
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         directory.chmod(0o700)

@@ -22,6 +22,7 @@ import uvicorn
 import uvloop
 
 from cumulet import __version__, backup, clouds, datadir, logs
+from cumulet.agent import build
 from cumulet.api.asgi import Application
 from cumulet.app import AREAS, SEEDS, application, local_agents, running
 from cumulet.chance import Chance, RealChance
@@ -61,6 +62,8 @@ def up(
     """Serve until SIGTERM or SIGINT. Raises Refused when it cannot start."""
     logs.configure(config.log)
     _check_address(config)
+    for kind, _ in local_agents(config):
+        build.check(kind, config)
     directory = config.directory
     chance = RealChance()
     with contextlib.ExitStack() as stack:

@@ -294,7 +294,7 @@ async def test_a_copy_of_what_is_not_here_fails(here: Host) -> None:
 async def test_a_helper_dies_with_the_work_that_wanted_it(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from cumulet.drivers.qemu import program
+    from cumulet.drivers import program
 
     with host(directory) as here, here.store.working(D1) as lock:
         work = asyncio.create_task(program.run(["sleep", "1000"], who=program.user("nobody"), lock=lock))
@@ -319,7 +319,7 @@ def _holders(path: Path) -> list[str]:
 
 
 async def test_a_helper_runs_without_privileges_and_within_limits(directory: Path) -> None:
-    from cumulet.drivers.qemu import program
+    from cumulet.drivers import program
 
     with host(directory) as here, here.store.working(D1) as lock:
         user = program.user(HOSTS.guest_user)

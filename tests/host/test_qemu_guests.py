@@ -20,7 +20,7 @@ from tests.guest import HOSTS, MIB, Host, claim, guest, host, need, processes, r
 from cumulet.config import Hosts
 from cumulet.drivers import qcow2
 from cumulet.drivers.base import Failed, Unknown
-from cumulet.drivers.qemu import machine, process
+from cumulet.drivers.qemu import alive, machine
 from cumulet.drivers.qemu.qmp import Monitor
 from cumulet.wire.agent import Claim, Question
 
@@ -209,7 +209,7 @@ async def test_no_other_process_is_ever_killed(here: Host) -> None:
         home = here.directory / "guest" / GUEST
         home.mkdir()
         (home / "pid").write_text(str(other.pid))
-        assert process.find(home, machine.mark(GUEST)) is None
+        assert alive.find(home, machine.mark(GUEST)) is None
         await here.remove(guest(GUEST, []))
         assert other.returncode is None
     finally:
@@ -235,7 +235,7 @@ async def test_a_process_that_cannot_be_told_yet_is_not_called_absent(
     here: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Something holds the guest's lock, and is not to be found: its starter died just after the fork."""
-    monkeypatch.setattr(process, "PATIENCE", 0.1)
+    monkeypatch.setattr(alive, "PATIENCE", 0.1)
     home = here.directory / "guest" / GUEST
     home.mkdir()
     holder = os.open(home / "alive", os.O_RDWR | os.O_CREAT, 0o600)

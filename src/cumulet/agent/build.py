@@ -45,6 +45,12 @@ def booted_at() -> float:
     return round(time.time() - time.monotonic())
 
 
+def check(kind: Kind, config: Config) -> None:
+    """Raise Refused if an agent of the kind cannot work on this machine."""
+    if kind == "host" and config.hosts.hypervisor == "qemu":
+        host.check(config.hosts)
+
+
 def facts(kind: Kind, config: Config, directory: Path) -> dict[str, Any]:
     """What an agent says of itself in its hello."""
     if kind == "host" and config.hosts.hypervisor == "qemu":

@@ -6,8 +6,8 @@ import contextlib
 from pathlib import Path
 
 from cumulet.config import Hosts
+from cumulet.drivers import program
 from cumulet.drivers.base import BytesOf, Driver
-from cumulet.drivers.qemu import program
 from cumulet.drivers.qemu.accelerator import Accelerator
 from cumulet.drivers.qemu.cache import Cache
 from cumulet.drivers.qemu.disks import Disks, Working

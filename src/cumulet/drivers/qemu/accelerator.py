@@ -17,7 +17,7 @@ from typing import Literal
 import msgspec
 import structlog
 
-from cumulet.drivers.qemu import process, program
+from cumulet.drivers import process, program
 
 log = structlog.get_logger()
 

@@ -24,10 +24,10 @@ from typing import Any, Protocol
 
 import msgspec
 
-from cumulet.drivers import qcow2
+from cumulet.drivers import program, qcow2
 from cumulet.drivers.base import BytesOf, Failed, Thing, Unknown
 from cumulet.drivers.blocks import in_thread, of_file
-from cumulet.drivers.qemu import fat, program
+from cumulet.drivers.qemu import fat
 from cumulet.drivers.qemu.cache import Base, Cache
 from cumulet.drivers.qemu.machine import Drive, Format, Image
 from cumulet.wire.agent import Claim, Question

@@ -1,7 +1,7 @@
 """Guests: one QEMU process each, which outlives us and is found again.
 
     DIRECTORY/guest/CLAIM/state.json    how often it was started, which one-shot actions were done
-    DIRECTORY/guest/CLAIM/alive, pid    see process.py
+    DIRECTORY/guest/CLAIM/alive, pid    see alive.py
     DIRECTORY/guest/CLAIM/console.log   what it wrote to its first serial port
     DIRECTORY/guest/CLAIM/output        what QEMU itself said
     DIRECTORY/guest/CLAIM/qmp           QEMU's control socket for us; "tools" is the same for people
@@ -25,13 +25,14 @@ import msgspec
 import structlog
 
 from cumulet.config import Hosts
+from cumulet.drivers import process, program
 from cumulet.drivers.base import Failed, Thing, Unknown
 from cumulet.drivers.blocks import in_thread
-from cumulet.drivers.qemu import copying, devices, machine, process, program, telling
+from cumulet.drivers.process import Process
+from cumulet.drivers.qemu import alive, copying, devices, machine, telling
 from cumulet.drivers.qemu.accelerator import Accelerator
 from cumulet.drivers.qemu.disks import Disks
 from cumulet.drivers.qemu.machine import Image, Machine
-from cumulet.drivers.qemu.process import Process
 from cumulet.drivers.qemu.qmp import Event, Gone, Monitor, listener
 from cumulet.wire.agent import Claim, Question
 
@@ -143,7 +144,7 @@ class Guests:
 
     @contextlib.asynccontextmanager
     async def _found(self, id: str) -> AsyncIterator[Process | None]:
-        found = await process.look(self.home(id), machine.mark(id))
+        found = await alive.look(self.home(id), machine.mark(id))
         try:
             yield found
         finally:
@@ -200,7 +201,7 @@ class Guests:
             try:
                 await self._monitor(id)
             except Gone as error:
-                words = process.last_words(self.home(id))
+                words = alive.last_words(self.home(id))
                 raise Failed(f"the guest cannot be started: {words or error.message}") from None
         return self._write(id, msgspec.structs.replace(state, up=state.starts))
 
@@ -220,7 +221,7 @@ class Guests:
             fds = machine.Fds(files, console, sockets)
             argv = machine.command(self._settings.qemu, made, accelerator, fds)
             groups = self._accelerator.groups() if accelerator == "kvm" else ()
-            return process.start(
+            return alive.start(
                 home,
                 machine.mark(id),
                 [*program.as_user(self._user, groups, orphan=True), *argv],

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from cumulet.config import Hosts
-from cumulet.drivers.qemu import process
+from cumulet.drivers import process, program
+from cumulet.drivers.base import Failed
 from cumulet.errors import Refused
+from cumulet.exits import MISSING
 
 GIB = 1 << 30
 #: Programs that must be here, and the Debian packages that have them.
@@ -36,10 +38,20 @@ def check(settings: Hosts) -> None:
         packages = " ".join(sorted(set(missing.values())))
         raise Refused(
             f"Guests by QEMU need {', '.join(missing)}, which this machine does not have. Install them (on Debian: "
-            f"apt-get install {packages}), or use simulated hosts."
+            f"apt-get install {packages}), or use simulated hosts.",
+            MISSING,
         )
     if platform.machine() != "x86_64":
-        raise Refused(f"Guests by QEMU need an x86_64 machine, and this one is {platform.machine()}.")
+        raise Refused(
+            f"Guests by QEMU need an x86_64 machine, and this one is {platform.machine()}.", MISSING
+        )
+
+    try:
+        program.user(settings.guest_user)
+    except Failed as error:
+        raise Refused(
+            f"{error.message[0].upper()}{error.message[1:]}; see hosts.guest_user.", MISSING
+        ) from None
 
 
 def _which(name: str) -> str | None:

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from cumulet.drivers import process
 from cumulet.drivers.base import Failed
 from cumulet.drivers.blocks import ended
-from cumulet.drivers.qemu import process
 
 
 class User(msgspec.Struct, frozen=True):
