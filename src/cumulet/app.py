@@ -17,6 +17,7 @@ from cumulet.api import admin, agent, compute, identity, image, network, placeme
 from cumulet.api.asgi import Application, Area
 from cumulet.api.cloud import Cloud, Metrics
 from cumulet.api.questions import Questions
+from cumulet.api.relay import Relay
 from cumulet.chance import Chance
 from cumulet.config import Config
 from cumulet.core import (
@@ -121,7 +122,10 @@ def application(
             wait=config.auth.throttle_seconds,
         ),
         metrics=metrics or Metrics(),
-        questions=Questions(db.wake, chance),
+        # Others can ask for the agents that poll this process only where they share its database.
+        questions=Questions(
+            db.wake, chance, Relay(db, address) if address and db.dialect == "postgresql" else None
+        ),
         log_requests=config.log.requests,
         behind_proxy=config.server.behind_proxy,
     )

@@ -201,10 +201,10 @@ def make_ready(
     alone = _alone(db) if isinstance(db, PostgresDatabase) else contextlib.nullcontext()
     with alone, refuses_sqlite(directory / datadir.DATABASE):
         new = _now(db, _is_new)
-        if new and secrets is None:
-            secrets = datadir.draw_secrets(
-                directory, chance, config.auth.admin_password, config.auth.demo_password
-            )
+        given = (config.auth.admin_password, config.auth.demo_password)
+        # Several processes over one database know the passwords only if all are told them.
+        if secrets is None and (new or all(given)):
+            secrets = datadir.draw_secrets(directory, chance, *given)
         _now(db, seed, config, secrets or Secrets("", ""))
     return secrets
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import msgspec
@@ -70,7 +70,7 @@ async def claims(request: Request) -> Response:
             news, stale = await cloud.db.read(_news, agent, session, since, cloud.config.reconcile.patience)
             if stale:
                 await cloud.db.write(agents.heard_of, agent, patience=cloud.config.reconcile.patience)
-            news.questions = cloud.questions.take(agent)
+            news.questions = await cloud.questions.take(agent)
             left = until - asyncio.get_running_loop().time()
             told = news.faults == (request.arg("faults") == "1")
             if cloud.closing:
@@ -190,10 +190,28 @@ async def bytes_of(request: Request) -> Response:
     claim, need = request.params["claim"], request.params["need"]
     agent, upload = await request.cloud.db.read(_origin, request.caller.user_id, claim, need)
     if upload is not None:
-        stream = request.cloud.questions.uploaded(upload)
+        stream = await _begun(request.cloud.questions.uploaded(upload, claim, request.headers))
     else:
         stream = request.cloud.questions.ask(agent, "read", need, {}, ANSWER_TIME)
     return Response(200, stream=stream, media_type="application/octet-stream")
+
+
+async def _begun(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The same pieces, once the first is there: before it a refusal can still be told by its status."""
+    first = await anext(stream, None)
+    return _rest(first, stream)
+
+
+async def _rest(first: bytes | None, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    try:
+        if first is not None:
+            yield first
+            async for piece in rest:
+                yield piece
+    finally:
+        close = getattr(rest, "aclose", None)
+        if close is not None:
+            await close()
 
 
 def _origin(tx: Tx, agent: str, claim_id: str, need_id: str) -> tuple[str, str | None]:
@@ -220,6 +238,7 @@ async def answer(request: Request) -> Response:
         request.params["question"],
         request.stream(),
         request.headers.get("x-error", ""),
+        request.headers,
     )
     return ok({})
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from cumulet.api.relay import Relay
 from cumulet.chance import Chance
 from cumulet.db.wake import Wake
 from cumulet.errors import Conflict, NotFound, OverQuota, Unavailable
@@ -80,9 +81,10 @@ class Feeding:
 
 
 class Questions:
-    """The questions and uploads of one process."""
+    """The questions and uploads of one process; with a relay, those of others are served too."""
 
-    def __init__(self, wake: Wake, chance: Chance) -> None:
+    def __init__(self, wake: Wake, chance: Chance, relay: Relay | None = None) -> None:
+        self._relay = relay
         self._wake = wake
         self._chance = chance
         self._waiting: dict[str, list[Question]] = {}
@@ -101,9 +103,12 @@ class Questions:
             raise OverQuota("Too many questions wait for this host.", status=503)
         question = Question(self._chance.uuid(), name, claim, args)
         channel = self._channels[question.id] = _Channel(agent)
-        queue.append(question)
-        self._wake.notify([agent])
         try:
+            if self._relay is not None:
+                await self._relay.post(question.id, agent=agent, name=name, claim=claim, args=args)
+            else:
+                queue.append(question)
+                self._wake.notify([agent])
             try:
                 async with asyncio.timeout(seconds):
                     await channel.begun.wait()
@@ -116,14 +121,23 @@ class Questions:
             self._channels.pop(question.id, None)
             with contextlib.suppress(ValueError):
                 queue.remove(question)
+            if self._relay is not None:
+                await self._relay.withdraw(question.id)
 
-    def take(self, agent: str) -> list[Question]:
+    async def take(self, agent: str) -> list[Question]:
         """What waits for the agent; it is asked once."""
+        if self._relay is not None:
+            return await self._relay.take(agent)
         return self._waiting.pop(agent, [])
 
-    async def deliver(self, agent: str, question: str, pieces: AsyncIterator[bytes], error: str) -> None:
+    async def deliver(
+        self, agent: str, question: str, pieces: AsyncIterator[bytes], error: str, headers: Mapping[str, str]
+    ) -> None:
         """An agent answers. Raises NotFound if nobody waits for it any more, or not for an answer of this agent."""
         channel = self._channels.get(question)
+        if channel is None and self._relay is not None:
+            await self._relay.send(question, agent, headers, pieces)
+            return
         if channel is None or channel.agent != agent:
             raise NotFound("Nobody waits for the answer.")
         channel.begun.set()
@@ -152,10 +166,14 @@ class Questions:
                 raise
             await channel.put(None)
 
+        if self._relay is not None:
+            await self._relay.post(id, name="upload")
         task = asyncio.create_task(feed())
         try:
             yield Feeding(task, channel.begun)
         finally:
+            if self._relay is not None:
+                await self._relay.withdraw(id)
             self._uploads.pop(id, None)
             channel.closed.set()
             task.cancel()
@@ -163,9 +181,11 @@ class Questions:
             if not task.cancelled():
                 task.exception()
 
-    def uploaded(self, id: str) -> AsyncIterator[bytes]:
-        """The bytes of an upload; they can be read once. Raises NotFound."""
+    def uploaded(self, id: str, claim: str, headers: Mapping[str, str]) -> AsyncIterator[bytes]:
+        """The bytes of an upload for a claim; they can be read once. Raises NotFound."""
         channel = self._uploads.get(id)
+        if channel is None and self._relay is not None:
+            return self._relay.fetch(id, claim, headers)
         if channel is None or channel.begun.is_set():
             raise NotFound("This upload is not under way here.")
         channel.begun.set()

@@ -129,6 +129,21 @@ faults = table(
     moment("created_at"),
 )
 
+#: Questions that wait for an agent's poll, and uploads that wait to be fetched (no agent), while somebody waits for
+#: them. Used only where several processes share the database.
+questions = table(
+    "questions",
+    key(),
+    ref("agent", "agents.id", null=True, on_delete="CASCADE", index=True),
+    text("name"),
+    text("claim", ""),
+    document("args"),
+    #: URL of the process that waits.
+    text("asker"),
+    flag("taken"),
+    moment("created_at"),
+)
+
 #: Single values of the whole cloud: schema of data, epochs, keys' ids, report-only mode.
 settings = table("settings", key(), document("value", None))
 
