@@ -74,6 +74,14 @@ def up(
 
 
 @cli.command()
+def demo() -> None:
+    """Show on a throw-away cloud that a delete leaves nothing behind."""
+    from cumulet import demo as job
+
+    job.run()
+
+
+@cli.command()
 @_DATA
 @_FILE
 def down(data: str | None, file: Path | None) -> None:

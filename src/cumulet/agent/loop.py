@@ -180,8 +180,13 @@ class Agent:
 
     def _take(self, news: wire.News) -> list[str]:
         """Note what is asked; answers can come out of order, so only what is newer counts."""
-        self._faults = news.faults
         newer = []
+        if self._faults and not news.faults:
+            # What failed by a fault rule need not wait any longer.
+            for id in list(self._timers):
+                self._timers.pop(id).cancel()
+                newer.append(id)
+        self._faults = news.faults
         for claim in news.claims:
             known = self.claims.get(claim.id)
             if claim.revision <= (known.revision if known is not None else self._told):

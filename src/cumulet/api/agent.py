@@ -39,7 +39,13 @@ async def hello(request: Request) -> Response:
     if said.version not in (wire.VERSION, wire.VERSION - 1):
         raise Invalid(f"Version {said.version} of the agents' protocol is not served; {wire.VERSION} is.")
     await request.cloud.db.write(_hello, request.caller.user_id, said)
-    return ok(wire.Welcome(wire.VERSION, request.caller.user_id, request.cloud.config.reconcile.poll))
+    return ok(wire.Welcome(wire.VERSION, request.caller.user_id, _longest_poll(request)))
+
+
+def _longest_poll(request: Request) -> float:
+    """Seconds that a poll may stay open: an agent that only waits must be heard several times within the patience."""
+    times = request.cloud.config.reconcile
+    return min(times.poll, times.patience / 4)
 
 
 def _hello(tx: Tx, agent: str, said: wire.Hello) -> None:
@@ -61,7 +67,7 @@ async def claims(request: Request) -> Response:
     session = request.arg("session") or ""
     since = whole(request, "since") or 0
     try:
-        wait = min(float(request.arg("wait") or 0), 60.0)
+        wait = min(float(request.arg("wait") or 0), _longest_poll(request))
     except ValueError:
         raise Invalid("Invalid input for query parameters wait: a number of seconds was expected.") from None
     until = asyncio.get_running_loop().time() + wait
