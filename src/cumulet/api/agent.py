@@ -45,7 +45,7 @@ async def hello(request: Request) -> Response:
 def _longest_poll(request: Request) -> float:
     """Seconds that a poll may stay open: an agent that only waits must be heard several times within the patience."""
     times = request.cloud.config.reconcile
-    return min(times.poll, times.patience / 4)
+    return float(min(times.poll, times.patience / 4))
 
 
 def _hello(tx: Tx, agent: str, said: wire.Hello) -> None:

@@ -454,12 +454,21 @@ def show_what_fails(view: Server) -> Step | None:
         return None
     if view.desired == "failed":
         # ERROR is shown once everything that can be removed is; what remains is named in the fault.
-        if len(failed) < len(view.claims) or view.vm_state == "error":
+        if len(_stuck(view)) < len(view.claims) or view.vm_state == "error":
             return None
         return (Set({"vm_state": "error", "task_state": None, "host": None}), _build_fault(view))
     if view.desired == "gone" and view.vm_state != "error":
         return (Set({"vm_state": "error"}), Fault(f"Delete goes on, but failed{_holds(view)}"))
     return None
+
+
+def _stuck(view: Server) -> set[str]:
+    """Claims whose removal fails, and those that wait for such a one."""
+    stuck = {claim.id for claim in view.claims if claim.error is not None}
+    for claim in sorted(view.claims, key=lambda claim: -claim.rank):
+        if claim.id in stuck:
+            stuck |= {need for need in claim.needs if any(other.id == need for other in view.claims)}
+    return stuck
 
 
 def _build_fault(view: Server) -> Fault:
