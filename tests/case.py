@@ -165,14 +165,14 @@ class Case:
         found: dict[str, Any] = (await self.get(f"{COMPUTE}/servers/{id}", as_=as_))["server"]
         return found
 
-    async def server_is(self, id: str, status: str) -> dict[str, Any]:
+    async def server_is(self, id: str, status: str, task: str | None = None) -> dict[str, Any]:
         """Wait until the server has the status; an ERROR that is not waited for ends the wait."""
 
         async def check() -> Any:
             server = await self.server(id)
             if server["status"] == "ERROR" != status:
                 raise AssertionError(f"server {id} is in ERROR: {server.get('fault')}")
-            return server if server["status"] == status and server["OS-EXT-STS:task_state"] is None else None
+            return server if server["status"] == status and server["OS-EXT-STS:task_state"] == task else None
 
         found: dict[str, Any] = await self.until(check, f"server {id} to become {status}")
         return found
@@ -285,12 +285,6 @@ class Case:
         actions: list[dict[str, Any]] = found["instanceActions"]
         return actions
 
-    async def claims(self, holder: str) -> list[str]:
-        """The ids of the open claims of a holder, by which its things are named."""
-        return await self.db.read(
-            lambda tx: tx.values("select id from claims where holder = :holder order by id", holder=holder)
-        )
-
     def things(self, host: str) -> list[str]:
         """Files of a host's things."""
         base = self.directory / "agents" / f"host-{host}"
@@ -347,6 +341,10 @@ class Case:
     async def rules(self) -> list[dict[str, Any]]:
         """The fault rules that are left: one with a count goes when it was used up."""
         return await self.db.read(faults.listing)
+
+    async def rules_used(self) -> bool:
+        """True once no fault rule is left."""
+        return not await self.rules()
 
     async def instead(self, rule: str, step: str, effect: str = "fail", **more: Any) -> str:
         """Let go whom a rule holds, straight into another one."""
@@ -479,6 +477,11 @@ class Case:
     def clean_now(self, *without: str) -> None:
         assert_nothing_left(self.before, look(self.db, self.directory), without=without)
 
+    async def left_of(self, *ids: str) -> list[str]:
+        """Rows that name one of the ids, but for history."""
+        rows = look(self.db, self.directory)
+        return [f"{table}: {row}" for table in rows for row in rows[table] if any(id in row for id in ids)]
+
     def clean_at_once(self, *without: str) -> None:
         """``clean_now`` in the first moment of a 404: only what the network's agent has of ports may go later.
 
@@ -489,14 +492,14 @@ class Case:
                 "select id from claims where kind = 'lport' and holder is null and not wanted"
             )
         )
-        before, after = _without_waits(self.before), _without_waits(look(self.db, self.directory))
+        before, after = _at_once(self.before), _at_once(look(self.db, self.directory))
         assert_nothing_left(before, after, without=(*without, *owed))
 
 
-def _without_waits(found: Look) -> Look:
-    """Without the queue's own rows of ports, which say what their agent is waited for."""
-    kept = {row for row in found["holders"] if '"kind": "port"' not in row}
-    return {**found, "holders": frozenset(kept)}
+def _at_once(found: Look) -> Look:
+    """Without the case's own faults, and without the queue's rows of ports, which tell whom they wait for."""
+    queue = frozenset(row for row in found["holders"] if '"kind": "port"' not in row)
+    return {**found, "holders": queue, "faults": frozenset()}
 
 
 @contextlib.asynccontextmanager

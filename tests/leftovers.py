@@ -66,7 +66,8 @@ def _files(agent: Path) -> Iterable[str]:
 
 
 def difference(before: Look, after: Look, *, without: Collection[str] = ()) -> list[str]:
-    """What came and what went, in words; lines that name one of ``without`` do not count."""
+    """What came and what went, in words; lines that name one of ``without``, or a claim of it, do not count."""
+    without = {*without, *_claims_of(without, before), *_claims_of(without, after)}
     found = []
     for name in sorted(set(before) | set(after)):
         for sign, rows in (
@@ -77,6 +78,14 @@ def difference(before: Look, after: Look, *, without: Collection[str] = ()) -> l
                 f"{sign} in {name}: {row}" for row in sorted(rows) if not any(word in row for word in without)
             ]
     return found
+
+
+def _claims_of(holders: Collection[str], found: Look) -> list[str]:
+    """The claims by which the things of those holders are named."""
+    if not holders:
+        return []
+    claims = [json.loads(row) for row in found.get("claims", ())]
+    return [claim["id"] for claim in claims if claim["opened_for"] in holders]
 
 
 def assert_nothing_left(before: Look, after: Look, *, without: Collection[str] = ()) -> None:

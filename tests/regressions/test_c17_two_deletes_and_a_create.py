@@ -49,7 +49,7 @@ async def ends(case: Case, server: str) -> None:
     """It is gone, was deleted once, no guest of it runs, and nothing is left."""
     await case.gone(server)
     assert not [thing for thing in case.things(H1) if thing.startswith("guest/")]
-    case.clean_at_once(*[rule["id"] for rule in await case.rules()])
+    case.clean_at_once()
     deletes = [action for action in await case.actions(server) if action["action"] == "delete"]
     assert len(deletes) == 1
     await case.release()
