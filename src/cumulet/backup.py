@@ -51,6 +51,7 @@ def write(directory: Path, file: Path) -> Manifest:
         raise Refused(
             f"There is no cloud's database in {directory}. With PostgreSQL, back up with pg_dump.", FAILED
         )
+    file = datadir.target(file)
     draft = file.with_name(f".{file.name}.{os.getpid()}")
     with datadir.usable(file), tempfile.TemporaryDirectory(dir=file.parent, prefix=".backup-") as work:
         try:

@@ -96,7 +96,11 @@ def usable(path: Path) -> Iterator[None]:
 
 
 def write_private(path: Path, content: str) -> None:
-    """Write a file that only its owner can read: all of it or nothing. Raises Refused."""
+    """Write a file that only its owner can read: all of it or nothing. Raises Refused.
+
+    A link is followed. A pipe, a device or a directory is refused: it must not be replaced.
+    """
+    path = target(path)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     with usable(path):
         fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -109,6 +113,15 @@ def write_private(path: Path, content: str) -> None:
         except OSError:
             draft.unlink(missing_ok=True)
             raise
+
+
+def target(path: Path) -> Path:
+    """The file to replace for ``path``: where a link leads. Raises Refused for what is there and is no file."""
+    with usable(path):
+        found = path.resolve()
+        if found.exists() and not found.is_file():
+            raise Refused(f"{path} is not a file: it is not replaced. Name another one.", NOT_WRITABLE)
+    return found
 
 
 def _read(path: Path, shape: type[Any]) -> Any:

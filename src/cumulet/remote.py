@@ -45,6 +45,7 @@ class Remote:
 
     def download(self, path: str, file: Path) -> None:
         """The body of an answer as a file, mode 0600: all of it or nothing. Raises Refused."""
+        file = datadir.target(file)
         draft = file.with_name(f".{file.name}.{os.getpid()}")
         try:
             with datadir.usable(file), self._http.stream("GET", f"/cumulet/v1{path}") as response:

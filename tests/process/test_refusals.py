@@ -213,6 +213,21 @@ def test_a_directory_that_may_not_be_written(directory: Path) -> None:
     refused(result, NOT_WRITABLE, "Permission denied", "--data")
 
 
+def test_what_is_no_file_is_never_replaced(directory: Path) -> None:
+    """As root, a rename over a device would take it away from the whole machine."""
+    pipe = directory / "pipe"
+    os.mkfifo(pipe)
+    link = directory / "link"
+    link.symlink_to(pipe)
+    with cloud(directory / "data") as up:
+        for place in (pipe, link, directory):
+            refused(run("backup", place, "--data", up.directory), NOT_WRITABLE, "not a file")
+            second = run("up", "--data", directory / "other", "--port", "0", "--write-env", place)
+            assert second.returncode == NOT_WRITABLE
+    assert pipe.is_fifo()
+    assert link.is_symlink()
+
+
 def test_damaged_secrets(stopped: Path) -> None:
     kept = (stopped / "secrets").read_text()
     (stopped / "secrets").write_text("{")
