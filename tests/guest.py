@@ -28,6 +28,17 @@ IMAGE = "CUMULET_TEST_GUEST"
 #: Seconds until a guest must have booted, on two busy processors that it is emulated on.
 BOOT = 240.0
 MIB = 1 << 20
+#: Tells of disks and network cards on the console whenever they change.
+SCRIPT = b"""#!/bin/sh
+(
+  last=
+  while sleep 0.2; do
+    now="disks=$(for d in /sys/block/vd*; do echo "${d##*/}:$(cat $d/serial):$(cat $d/size)"; done | tr '\\n' ',') nics=$(ls /sys/class/net | tr '\\n' ',')"
+    [ "$now" = "$last" ] || printf '\\nseen: %s\\n' "$now" > /dev/console
+    last=$now
+  done
+) &
+"""
 HOSTS = Hosts(hypervisor="qemu", accelerator="tcg", shutdown_seconds=60, unplug_seconds=30)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.guest import HOSTS, MIB, Host, claim, guest, host, need, processes, root_disk
+from tests.guest import HOSTS, MIB, SCRIPT, Host, claim, guest, host, need, processes, root_disk
 
 from cumulet.config import Hosts
 from cumulet.drivers import qcow2
@@ -31,17 +31,6 @@ GUEST = "60606060-0000-4000-8000-000000000000"
 TAP, PORT = "7a7a7a7a-0000-4000-8000-000000000000", "90909090-0000-4000-8000-000000000000"
 EXPORT, ATTACHMENT = "e1e1e1e1-0000-4000-8000-000000000000", "a1a1a1a1-0000-4000-8000-000000000000"
 VOLUME = "0f0f0f0f-1234-4000-8000-000000000000"
-#: Tells of disks and network cards on the console whenever they change.
-SCRIPT = b"""#!/bin/sh
-(
-  last=
-  while sleep 0.2; do
-    now="disks=$(for d in /sys/block/vd*; do echo "${d##*/}:$(cat $d/serial):$(cat $d/size)"; done | tr '\\n' ',') nics=$(ls /sys/class/net | tr '\\n' ',')"
-    [ "$now" = "$last" ] || printf '\\nseen: %s\\n' "$now" > /dev/console
-    last=$now
-  done
-) &
-"""
 
 
 @pytest.fixture
