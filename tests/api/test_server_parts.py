@@ -33,12 +33,13 @@ async def test_updates(cloud: TestCloud, server: str) -> None:
         return await cloud.put(url, json={"server": fields}, version=version, as_=as_)
 
     changed = await put(
-        name="new", description=None, hostname="host.example", accessIPv4="10.1.2.3", accessIPv6="fd00::1",
+        name="new", description=None, hostname="host.example", accessIPv4="10.1.2.3", accessIPv6="FD00:0::1",
         **{"OS-DCF:diskConfig": "AUTO"},
     )  # fmt: skip
     assert changed.status_code == 200, changed.text
     assert changed.json()["server"] == await show(cloud, server)
     assert changed.json()["server"]["OS-EXT-SRV-ATTR:hostname"] == "host.example"
+    assert changed.json()["server"]["accessIPv6"] == "fd00::1"
     old = (await put(version="compute 2.74", name="again")).json()["server"]
     assert (old["name"], "OS-EXT-STS:vm_state" in old, "key_name" in old) == ("again", False, False)
     assert set(old["addresses"]["private"][0]) == {"version", "addr"}

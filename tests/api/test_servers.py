@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -278,6 +279,54 @@ async def test_several_at_once(cloud: TestCloud, image: str) -> None:
     assert answer.status_code == 202
     assert len((await cloud.get(URL)).json()["servers"]) == 5
     assert (await post(cloud, imageRef=image)).status_code == 403
+
+
+async def test_what_the_guest_is_told_and_nobody_else(cloud: TestCloud, image: str) -> None:
+    answer = await post(
+        cloud, version="compute 2.56", imageRef=image, config_drive="true", user_data="aGVsbG8=",
+        personality=[{"path": "/etc/motd", "contents": "d2VsY29tZQ=="}], adminPass="topsecret", key_name=None,
+    )  # fmt: skip
+    assert answer.status_code == 400
+    answer = await post(
+        cloud, version="compute 2.56", imageRef=image, config_drive="true", user_data="aGVsbG8=",
+        personality=[{"path": "/etc/motd", "contents": "d2VsY29tZQ=="}], adminPass="topsecret",
+    )  # fmt: skip
+    assert answer.status_code == 202, answer.text
+    assert answer.json()["server"]["adminPass"] == "topsecret"
+    id = answer.json()["server"]["id"]
+    await wait_for(cloud, id, "ACTIVE")
+    assert (await show(cloud, id, version="compute 2.1"))["config_drive"] == "True"
+    files = await cloud.db.read(
+        lambda tx: tx.value("select spec from claims where holder = :id and part = 'config'", id=id)
+    )
+    told = {path: base64.b64decode(text).decode() for path, text in files["files"].items()}
+    assert told["openstack/latest/user_data"] == "hello"
+    assert told["openstack/content/0000"] == "welcome"
+    assert "topsecret" in told["openstack/latest/meta_data.json"]
+    await remove(cloud, id)
+    kept = await cloud.db.read(
+        lambda tx: tx.value("select server from deleted_servers where id = :id", id=id)
+    )
+    assert "topsecret" not in str(kept)
+    assert "d2VsY29tZQ" not in str(kept)
+    many = [{"path": f"/{i}", "contents": ""} for i in range(6)]
+    assert (await post(cloud, version="compute 2.56", imageRef=image, personality=many)).status_code == 403
+
+
+async def test_a_network_on_demand(cloud: TestCloud, image: str) -> None:
+    # The project has one network: that one is meant, with "auto" as without any word before 2.37.
+    first = await boot(cloud, imageRef=image, networks="auto")
+    assert list((await show(cloud, first))["addresses"]) == ["private"]
+    body = {"server": {"name": "s", "flavorRef": "42", "imageRef": image}}
+    second = (await cloud.post(URL, json=body)).json()["server"]["id"]
+    await wait_for(cloud, second, "ACTIVE")
+    assert list((await show(cloud, second))["addresses"]) == ["private"]
+    made = await cloud.post("/network/v2.0/networks", json={"network": {"name": "more"}})
+    assert (await post(cloud, imageRef=image, networks="auto")).status_code == 409
+    id = made.json()["network"]["id"]
+    assert (await post(cloud, imageRef=image, networks=[{"uuid": id}])).status_code == 400
+    public = await cloud.db.read(lambda tx: tx.value("select id from networks where name = 'public'"))
+    assert (await post(cloud, imageRef=image, networks=[{"uuid": public}])).status_code == 403
 
 
 # --- shapes ---

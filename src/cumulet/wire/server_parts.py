@@ -129,9 +129,9 @@ class ServerChange(Struct, forbid_unknown_fields=True):
         if isinstance(self.name, str):
             forms.name(self.name)
         if isinstance(self.access_ip_v4, str):
-            servers.check_address(self.access_ip_v4, "accessIPv4", 4)
+            self.access_ip_v4 = servers.check_address(self.access_ip_v4, "accessIPv4", 4)
         if isinstance(self.access_ip_v6, str):
-            servers.check_address(self.access_ip_v6, "accessIPv6", 6)
+            self.access_ip_v6 = servers.check_address(self.access_ip_v6, "accessIPv6", 6)
         if isinstance(self.description, str):
             servers.check_description(self.description)
 

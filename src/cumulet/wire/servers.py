@@ -64,13 +64,15 @@ def check_tag(tag: str) -> None:
         raise ValueError(f"tag: {tag[:100]!r} must have 1 to 60 characters, and neither ',' nor '/'")
 
 
-def check_address(value: str, name: str, version: int | None = None) -> None:
+def check_address(value: str, name: str, version: int | None = None) -> str:
+    """Returns the address in its usual form."""
     try:
         found = ipaddress.ip_address(value)
     except ValueError:
         raise ValueError(f"{name}: {value[:100]!r} is not an IP address") from None
     if version is not None and found.version != version:
         raise ValueError(f"{name}: {value!r} is not an IPv{version} address")
+    return str(found)
 
 
 def check_base64(value: str, name: str) -> None:
@@ -212,12 +214,10 @@ class NewServer(Struct, forbid_unknown_fields=True):
         for zone in (self.availability_zone, self.key_name):
             if isinstance(zone, str):
                 forms.name(zone, "availability_zone or key_name")
-        for value, name, version in (
-            (self.access_ip_v4, "accessIPv4", 4),
-            (self.access_ip_v6, "accessIPv6", 6),
-        ):
-            if isinstance(value, str):
-                check_address(value, name, version)
+        if isinstance(self.access_ip_v4, str):
+            self.access_ip_v4 = check_address(self.access_ip_v4, "accessIPv4", 4)
+        if isinstance(self.access_ip_v6, str):
+            self.access_ip_v6 = check_address(self.access_ip_v6, "accessIPv6", 6)
         if isinstance(self.user_data, str):
             check_base64(self.user_data, "user_data")
         if isinstance(self.description, str):

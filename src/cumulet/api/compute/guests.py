@@ -42,8 +42,12 @@ async def console_output(request: Request) -> Response:
     asked = decode(request.action, server_actions.ConsoleOutput, request.version)
     guest = await request.cloud.db.read(guests.of, request.caller, request.params["server_id"])
     length = None if asked.length is None or asked.length < 0 else asked.length
-    output = await _ask(request, guest, "console", {"length": length})
-    return ok({"output": _CONTROLS.sub("", output.decode("utf-8", "replace"))})
+    # The empty text behind the last line end counts as a line, as upstream counts.
+    told = await _ask(request, guest, "console", {"length": length})
+    text = told.decode("utf-8", "replace")
+    if length is not None:
+        text = "\n".join(text.split("\n")[-length:]) if length else ""
+    return ok({"output": _CONTROLS.sub("", text)})
 
 
 async def diagnostics(request: Request) -> Response:

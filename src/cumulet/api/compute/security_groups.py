@@ -19,6 +19,7 @@ from cumulet.core import securitygroups
 from cumulet.core.network_resources import Item, Listing
 from cumulet.core.policy import MEMBER, READER
 from cumulet.core.rights import Rights
+from cumulet.core.servers import security_groups as server_groups
 from cumulet.db.engine import Row, Tx
 from cumulet.errors import Conflict, Invalid
 from cumulet.wire.forms import Short
@@ -102,6 +103,12 @@ def _show(tx: Tx, may: Rights, id: str) -> dict[str, Any]:
     return group_bodies(tx, [securitygroups.show(tx, may, id)])[0]
 
 
+def _of_server(tx: Tx, may: Rights, server_id: str) -> list[dict[str, Any]]:
+    ids = server_groups.of_server(tx, may.caller, server_id)
+    found = securitygroups.page(tx, may, Listing(filters=(("id", tuple(ids)),))) if ids else []
+    return group_bodies(tx, found)
+
+
 def _create(tx: Tx, may: Rights, asked: Named) -> dict[str, Any]:
     document = {"security_group": {"name": asked.name, "description": asked.description}}
     decoded, _ = decode_create(document, "security_group", "security_groups", wire.ATTRIBUTES)
@@ -139,6 +146,12 @@ async def index(request: Request) -> Response:
     found = await request.cloud.db.write(_list, rights(request), everybody)
     end = None if query.limit is None else query.offset + query.limit
     return ok({"security_groups": found[query.offset : end]})
+
+
+async def of_server(request: Request) -> Response:
+    """GET /servers/{server_id}/os-security-groups: those of its ports"""
+    found = await request.cloud.db.write(_of_server, rights(request), request.params["server_id"])
+    return ok({"security_groups": found})
 
 
 async def create(request: Request) -> Response:
@@ -245,6 +258,7 @@ _RULE = "os_compute_api:os-security-groups"
 _ALL, _RULES = "/v2.1/os-security-groups", "/v2.1/os-security-group-rules"
 
 ROUTES = (
+    Route("GET", "/v2.1/servers/{server_id}/os-security-groups", of_server, f"{_RULE}:list", READER),
     Route("GET", _ALL, index, f"{_RULE}:get", READER, until=_LAST),
     Route("POST", _ALL, create, f"{_RULE}:create", MEMBER, until=_LAST),
     Route("GET", f"{_ALL}/{{id}}", show, f"{_RULE}:show", READER, until=_LAST),

@@ -151,6 +151,7 @@ ROUTES = (
     _route("lock", lock, "os-lock-server:lock"),
     _route("unlock", unlock, "os-lock-server:unlock"),
     _route("os-resetState", reset_state, "os-admin-actions:reset_state", ADMIN),
+    _route("injectNetworkInfo", simple(actions.look_again), "os-admin-actions:inject_network_info", ADMIN),
     _route("forceDelete", simple(deleting.delete), "os-deferred-delete:force"),
     _route("shelve", simple(shelving.shelve), "os-shelve:shelve"),
     _route("shelveOffload", simple(shelving.offload), "os-shelve:shelve_offload", ADMIN),

@@ -93,6 +93,15 @@ def reset_state(tx: Tx, caller: Caller, id: str, state: str) -> None:
     holders.touch(tx, id)
 
 
+def look_again(tx: Tx, caller: Caller, id: str) -> None:
+    """Compare once more what the server's host and ports should have with what they have. Raises NotFound, Conflict."""
+    row = find.locked(tx, caller, id)
+    find.refuse_locked(caller, row)
+    for port in tx.values("select port_id from interfaces where server_id = :id", id=id):
+        holders.touch(tx, port)
+    holders.touch(tx, id)
+
+
 # --- what actions have in common ---
 
 

@@ -222,13 +222,23 @@ def _check_several(new: New) -> None:
 
 def _plan(tx: Tx, caller: Caller, new: New, flavor: Mapping[str, Any], count: int) -> _Plan:
     _check_files(tx, caller, new)
-    asked = devices.complete(new.devices, new.image, flavor)
-    properties, found = _sources(tx, caller, new, asked, flavor)
+    image = boot.image(tx, caller, new.image) if new.image is not None else None
+    imaged = devices.of_image(image.properties) if image else ()
+    sources = [
+        _source(tx, caller, new, flavor, device, image)
+        for device in devices.complete(new.devices, new.image, flavor, imaged)
+    ]
+    properties: Mapping[str, Any] = {
+        **(image.properties if image else {}),
+        **next(known for device, known in sources if device.is_root),
+    }
     password = new.password or make_password(tx.chance)
     zone, host = _destination(tx, new)
     return _Plan(
         flavor=flavor,
-        devices=devices.named(found, str(properties.get("hw_disk_bus") or "virtio")),
+        devices=devices.named(
+            (device for device, _ in sources), str(properties.get("hw_disk_bus") or "virtio")
+        ),
         nics=networking.choose(tx, caller, new.networks),
         group_ids=networking.groups(tx, str(caller.project_id), new.security_groups),
         key_data=_key(tx, caller, new.key_name),
@@ -256,56 +266,48 @@ def _key(tx: Tx, caller: Caller, name: str | None) -> str | None:
         raise Invalid(f"Invalid key_name provided: there is no key pair {name}.") from None
 
 
-def _sources(
-    tx: Tx, caller: Caller, new: New, asked: Sequence[Device], flavor: Mapping[str, Any]
-) -> tuple[Mapping[str, Any], list[Device]]:
-    """The image properties that the boot device brings, and the devices with the sizes of what is copied."""
-    properties: Mapping[str, Any] = {}
-    found = []
-    looked_up: dict[str, images.Image] = {}
+def _source(
+    tx: Tx, caller: Caller, new: New, flavor: Mapping[str, Any], device: Device, image: images.Image | None
+) -> tuple[Device, Mapping[str, Any]]:
+    """A device with the size of what it is copied from, and what is known of that. ``image``: the server's."""
+    if device.volume_type:
+        boot.volume_type(tx, caller, device.volume_type)
+    size = device.size
+    known: Mapping[str, Any] = {}
+    if device.source_type == "image":
+        if image is None or image.id != device.uuid:
+            image = boot.image(tx, caller, str(device.uuid))
+        known = _from_image(new, flavor, device, image)
+    elif device.source_type == "snapshot":
+        snapshot = boot.snapshot(tx, caller, str(device.uuid))
+        size = size or snapshot["size"]
+        if size < snapshot["size"]:
+            raise devices.invalid(
+                f"volume size {size} GiB is smaller than the snapshot's, {snapshot['size']} GiB."
+            )
+        known = _remembered(flavor, snapshot) if device.is_root else {}
+    elif device.source_type == "volume":
+        volume = boot.volume(tx, caller, str(device.uuid))
+        size = volume["size"]
+        if volume["multiattach"] and not new.multiattach:
+            raise Invalid("Multiattach volumes are only supported starting with compute API version 2.60.")
+        known = _remembered(flavor, volume) if device.is_root else {}
+    elif device.is_root:
+        raise Invalid("Block Device blank is not bootable.")
+    return msgspec.structs.replace(device, size=size), known
 
-    def image_of(id: str) -> images.Image:
-        if id not in looked_up:
-            looked_up[id] = boot.image(tx, caller, id)
-        return looked_up[id]
 
-    if new.image is not None:
-        properties = image_of(new.image).properties
-    for device in asked:
-        size = device.size
-        if device.volume_type:
-            boot.volume_type(tx, caller, device.volume_type)
-        if device.source_type == "image":
-            image = image_of(str(device.uuid))
-            if device.destination_type == "volume":
-                boot.fits_volume(int(size or 0), boot.size_of(image), image.min_disk)
-            else:
-                boot.fits_disk(flavor, image, zero_disk=new.zero_disk)
-            if device.is_root:
-                boot.fits_memory(flavor, image.min_ram)
-                properties = image.properties
-        elif device.source_type == "snapshot":
-            snapshot = boot.snapshot(tx, caller, str(device.uuid))
-            size = size or snapshot["size"]
-            if size < snapshot["size"]:
-                raise devices.invalid(
-                    f"volume size {size} GiB is smaller than the snapshot's, {snapshot['size']} GiB."
-                )
-            if device.is_root:
-                properties = _remembered(flavor, snapshot)
-        elif device.source_type == "volume":
-            volume = boot.volume(tx, caller, str(device.uuid))
-            size = volume["size"]
-            if volume["multiattach"] and not new.multiattach:
-                raise Invalid(
-                    "Multiattach volumes are only supported starting with compute API version 2.60."
-                )
-            if device.is_root:
-                properties = _remembered(flavor, volume)
-        elif device.is_root and device.destination_type == "volume":
-            raise Invalid("Block Device blank is not bootable.")
-        found.append(msgspec.structs.replace(device, size=size))
-    return dict(properties), found
+def _from_image(
+    new: New, flavor: Mapping[str, Any], device: Device, image: images.Image
+) -> Mapping[str, Any]:
+    """The properties of an image that fits. Raises Invalid, Forbidden."""
+    if device.destination_type == "volume":
+        boot.fits_volume(int(device.size or 0), boot.size_of(image), image.min_disk)
+    else:
+        boot.fits_disk(flavor, image, zero_disk=new.zero_disk)
+    if device.is_root:
+        boot.fits_memory(flavor, image.min_ram)
+    return image.properties
 
 
 def _remembered(flavor: Mapping[str, Any], volume: Row) -> Mapping[str, Any]:

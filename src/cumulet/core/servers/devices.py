@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -69,12 +69,69 @@ def root_of(image_id: str) -> Device:
     )
 
 
-def complete(asked: Sequence[Device], image_id: str | None, flavor: Mapping[str, Any]) -> list[Device]:
-    """Add what the image and the flavor bring, the boot device first. Raises Invalid.
+class _OfImage(msgspec.Struct):
+    """A device as an image's property tells it: the image of a server that booted from a volume."""
+
+    source_type: Literal["snapshot", "volume", "blank", "image"]
+    destination_type: Literal["local", "volume"]
+    snapshot_id: str | None = None
+    volume_id: str | None = None
+    image_id: str | None = None
+    boot_index: int | None = None
+    volume_size: int | None = None
+    device_name: str | None = None
+    device_type: str | None = None
+    disk_bus: str | None = None
+    guest_format: str | None = None
+    delete_on_termination: bool | None = None
+    no_device: bool | None = None
+
+
+def of_image(properties: Mapping[str, Any]) -> list[Device]:
+    """The devices that an image says a server made from it has. Raises Invalid.
+
+    They are the property ``block_device_mapping``, which the snapshot of a server that boots from a volume has.
+    """
+    told = properties.get("block_device_mapping")
+    if not told or str(properties.get("bdm_v2", "")).lower() not in ("true", "1", "yes"):
+        return []
+    try:
+        found = msgspec.json.decode(str(told))
+        devices = msgspec.convert(found, list[_OfImage], strict=False)
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise invalid(f"the image's property block_device_mapping cannot be understood: {error}") from None
+    return [
+        Device(
+            source_type=one.source_type, destination_type=one.destination_type,
+            uuid={"snapshot": one.snapshot_id, "volume": one.volume_id, "image": one.image_id}.get(one.source_type),
+            boot_index=one.boot_index, size=one.volume_size, device_name=one.device_name,
+            device_type=one.device_type, disk_bus=one.disk_bus, guest_format=one.guest_format,
+            delete_on_termination=bool(one.delete_on_termination),
+        )
+        for one in devices
+        if not one.no_device
+    ]  # fmt: skip
+
+
+def _merged(asked: Sequence[Device], imaged: Sequence[Device]) -> list[Device]:
+    """What was asked for goes before what the image says of the same device; the image's root before itself."""
+    if any(device.is_root for device in imaged):
+        asked = [device for device in asked if not (device.is_root and device.source_type == "image")]
+    names = {device.device_name for device in asked if device.device_name}
+    return [*asked, *(device for device in imaged if device.device_name not in names)]
+
+
+def complete(
+    asked: Sequence[Device],
+    image_id: str | None,
+    flavor: Mapping[str, Any],
+    imaged: Sequence[Device] = (),
+) -> list[Device]:
+    """Add what the image (``imaged``) and the flavor bring, the boot device first. Raises Invalid.
 
     Without any device the image is the root disk; with some, one of them must say that it is.
     """
-    devices = list(asked) or ([root_of(image_id)] if image_id else [])
+    devices = _merged(asked, imaged) or ([root_of(image_id)] if image_id else [])
     for device in devices:
         _check_form(device, image_id)
     if flavor["ephemeral"] and not any(device.is_ephemeral for device in devices):

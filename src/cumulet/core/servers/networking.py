@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from cumulet.core import networks, ports, securitygroups
+from cumulet.core import auto_topology, networks, ports, securitygroups
 from cumulet.db.engine import Row, Tx
 from cumulet.errors import Conflict, CumuletError, Forbidden, Invalid, NotFound
 from cumulet.values import Caller
@@ -46,16 +46,20 @@ def choose(tx: Tx, caller: Caller, asked: Sequence[Nic] | str | None) -> list[Ni
 
 
 def _the_only_one(tx: Tx, caller: Caller, *, must: bool) -> list[Nic]:
+    """The only network of the project; ``must``: one is made if there is none."""
     found = networks.usable(tx, str(caller.project_id))
     if len(found) > 1:
         names = ", ".join(f"{row['id']} ({row['name']})" for row in found[:10])
         raise Conflict(f"Multiple possible networks found, use a Network ID to be more specific: {names}.")
     if not found:
-        if must:
+        if not must:
+            return []
+        try:
+            return [Nic(network=auto_topology.ensure(tx, str(caller.project_id)))]
+        except Conflict as error:
             raise Invalid(
-                f"Unable to automatically allocate a network for project {caller.project_id}: it has none. Create one."
-            )
-        return []
+                f"Unable to automatically allocate a network for project {caller.project_id}: {error.message}"
+            ) from None
     _check_usable(tx, caller, found[0])
     return [Nic(network=found[0]["id"])]
 

@@ -15,6 +15,8 @@ def record(tx: Tx, id: str) -> None:
     row = tx.one("select * from servers where id = :id", id=id)
     assert row is not None
     shown = {name: value for name, value in row.items() if name not in ("user_data", "admin_password_digest")}
+    # Neither does its password, nor the files that its user gave it.
+    shown["request"] = {name: row["request"].get(name) for name in ("zone", "host", "hints")}
     tx.insert(
         "deleted_servers", id=id, project_id=row["project_id"], name=row["name"], created_at=row["created_at"],
         deleted_at=tx.now, server=shown,

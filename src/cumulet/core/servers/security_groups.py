@@ -11,7 +11,7 @@ from cumulet.reconcile import holders
 from cumulet.values import Caller
 
 
-def of(tx: Tx, caller: Caller, server_id: str) -> list[str]:
+def of_server(tx: Tx, caller: Caller, server_id: str) -> list[str]:
     """The ids of the groups, each once. Raises NotFound."""
     find.find(tx, caller, server_id)
     plugged = ports.of_server(tx, [server_id])[server_id]
