@@ -346,8 +346,9 @@ async def test_a_volume_can_be_plugged_and_a_failed_plug_leaves_nothing(
     with host(directory) as here:
         await here.ensure(empty())
         await here.ensure(guest(GUEST, [empty()]))
-        with pytest.raises(Failed, match="cannot be opened"):
+        with pytest.raises(Failed, match="cannot be opened") as failed:
             await here.ensure(guest(GUEST, [empty()], **with_volume(tmp_path / "nowhere")))
+        assert failed.value.cause == f"plug {ATTACHMENT}"
         await here.ensure(guest(GUEST, [empty()], **with_volume(tmp_path / "v")))
         monitor = await Monitor.connect(directory / "guest" / GUEST, "tools")
         nodes = await monitor.execute("query-named-block-nodes", {"flat": True})

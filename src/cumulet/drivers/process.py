@@ -64,7 +64,7 @@ def _set(over: asyncio.Future[None]) -> None:
 
 def launch(argv: Sequence[str], *, fds: Iterable[int] = (), output: int = subprocess.DEVNULL) -> Process:
     """Start a program in a session of its own, with these open files and no others."""
-    child = subprocess.Popen(  # noqa: S603
+    child = subprocess.Popen(
         argv,
         stdin=subprocess.DEVNULL,
         stdout=output,

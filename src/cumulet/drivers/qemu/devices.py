@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from cumulet.drivers import qcow2
@@ -24,9 +25,9 @@ from cumulet.drivers.qemu.machine import (
     nodes,
     pluggable,
 )
-from cumulet.drivers.qemu.qmp import Monitor, Refused
+from cumulet.drivers.qemu.qmp import Gone, Monitor, Refused
 
-#: Why a change of devices failed: the guest itself is well.
+#: Why a device was not unplugged: the guest itself is well.
 CAUSE = "device"
 
 
@@ -39,26 +40,33 @@ async def present(monitor: Monitor) -> set[str]:
 async def change(monitor: Monitor, machine: Machine, patience: float) -> None:
     """Give the guest the volumes and network cards of ``machine``, and take all others away.
 
-    Raises Failed with the cause CAUSE: for a device that the guest does not let go within ``patience``, or that
-    cannot be plugged in.
+    One that fails keeps no other from its turn. Raises Failed with a cause: CAUSE for a device that the guest does
+    not let go within ``patience``, and ``plug(part)`` for one that cannot be plugged in.
     """
     wanted = {drive.id for drive in machine.drives if drive.pluggable} | {nic.id for nic in machine.nics}
     there = await present(monitor)
-    refused = None
-    for id in sorted(there - wanted):
-        try:
-            await _unplug(monitor, id, patience)
-        except Failed as error:
-            refused = error
     await _clear(monitor)
-    for drive in machine.drives:
-        if drive.pluggable and drive.id not in there:
-            await _plug_drive(monitor, drive)
-    for nic in machine.nics:
-        if nic.id not in there:
-            await _plug_nic(monitor, nic)
-    if refused is not None:
-        raise refused
+    steps = [
+        partial(_plug_drive, monitor, one) for one in machine.drives if one.pluggable and one.id not in there
+    ]
+    steps += [partial(_plug_nic, monitor, one) for one in machine.nics if one.id not in there]
+    steps += [partial(_unplug, monitor, id, patience) for id in sorted(there - wanted)]
+    failures = []
+    for step in steps:
+        try:
+            await step()
+        except Gone:
+            raise
+        except Failed as failed:
+            failures.append(failed)
+    await _clear(monitor)
+    if failures:
+        raise failures[0]
+
+
+def plug(part: str) -> str:
+    """The cause of a failure to plug in a device."""
+    return f"plug {part}"
 
 
 async def _unplug(monitor: Monitor, id: str, patience: float) -> None:
@@ -134,8 +142,10 @@ async def _plug_drive(monitor: Monitor, drive: Drive) -> None:
         await monitor.execute(
             "device_add", {k: v for k, v in drive_device(drive).items() if k != "bootindex"}
         )
-    except Refused as error:
-        raise Failed(f"a disk cannot be plugged in: {error.message}", cause=CAUSE) from error
+    except Gone:
+        raise
+    except Failed as error:
+        raise Failed(f"a volume cannot be plugged in: {error.message}", cause=plug(drive.part)) from error
 
 
 async def hand_over(monitor: Monitor, file: File) -> int:
@@ -171,4 +181,4 @@ async def _plug_nic(monitor: Monitor, nic: Nic) -> None:
         await monitor.execute("netdev_add", {"type": "user", "id": nic.id, **nic.network})
         await monitor.execute("device_add", nic_device(nic))
     except Refused as error:
-        raise Failed(f"a network card cannot be plugged in: {error.message}", cause=CAUSE) from error
+        raise Failed(f"a network card cannot be plugged in: {error.message}", cause=plug(nic.part)) from error

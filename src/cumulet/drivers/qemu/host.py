@@ -103,7 +103,7 @@ def disk_gb(directory: Path) -> int:
 def version(qemu: str) -> int:
     """QEMU's version as a number, 7.2.22 as 7002022; 0 if it does not tell."""
     try:
-        told = subprocess.run(  # noqa: S603
+        told = subprocess.run(
             [qemu, "--version"],
             capture_output=True,
             text=True,

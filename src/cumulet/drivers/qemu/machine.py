@@ -46,14 +46,19 @@ class Drive(msgspec.Struct, frozen=True):
     serial: str = ""
     #: Place in the order of what the guest boots from.
     boot: int | None = None
-    #: True for a volume: it can be plugged in and out.
-    pluggable: bool = False
+    #: What it stands for, of a volume: it can be plugged in and out.
+    part: str = ""
+
+    @property
+    def pluggable(self) -> bool:
+        return bool(self.part)
 
 
 class Nic(msgspec.Struct, frozen=True):
     """A network card, on a network of QEMU's own."""
 
     id: str
+    part: str
     mac: str
     model: str
     network: Mapping[str, Any]
@@ -102,7 +107,7 @@ def machine(claim: Claim, disks: Mapping[str, Drive], *, closed: bool) -> Machin
     volumes = [_volume(volume, claim.needs) for volume in spec.get("volumes", ())]
     model = _model(properties)
     nics = tuple(
-        Nic(nic_id(nic["part"]), nic["mac"], model, network(nic, closed=closed))
+        Nic(nic_id(nic["part"]), nic["part"], nic["mac"], model, network(nic, closed=closed))
         for nic in spec.get("nics", ())
     )
     found = Machine(
@@ -157,7 +162,7 @@ def _volume(spec: Mapping[str, Any], needs: Sequence[Need]) -> Drive:
         readonly=bool(spec.get("readonly")),
         serial=str(spec.get("serial") or spec["volume"]),
         boot=boot + 1 if boot is not None and boot >= 0 else None,
-        pluggable=True,
+        part=spec["part"],
     )
 
 

@@ -551,7 +551,22 @@ def give_up_a_device_that_fails(view: Server) -> Step | None:
             where = name(view.agents, claim.agent)
             message = f"The {claim.kind} could not be made on {where}: {claim.error}"
             return (DetachDevice(claim.part), NotArrived(message))
+    part = _unpluggable(guest)
+    known = {port.id for port in view.ports} | {volume.attachment for volume in view.volumes}
+    if part is not None and part in known - leaving:
+        return (DetachDevice(part), NotArrived(f"On {name(view.agents, view.host)} {guest.error}"))
     return None
+
+
+def _unpluggable(guest: Claim) -> str | None:
+    """The device that could not be plugged in, if that is why the guest is not as it should be."""
+    cause = str(guest.facts.get("cause", "")) if guest.error is not None else ""
+    return cause.removeprefix("plug ") if cause.startswith("plug ") else None
+
+
+def _well(guest: Claim) -> bool:
+    """True if only a device of a guest is not as it should be: not plugged in, or not let go."""
+    return guest.error is None or guest.facts.get("cause") == "device" or _unpluggable(guest) is not None
 
 
 def wait_for_volumes(view: Server) -> Step | None:
@@ -727,7 +742,7 @@ def wait_for_the_guest(view: Server) -> Step | None:
     ]
     if not waits:
         return None
-    if guest is not None and guest.made and guest.error is not None and view.vm_state != "error":
+    if guest is not None and guest.made and not _well(guest) and view.vm_state != "error":
         message = f"The guest failed on {name(view.agents, view.host)}: {guest.error}"
         return (Set({"vm_state": "error", "task_state": None}), Fault(message))
     wait = waiting_for(waits, view.agents, view.patience)
