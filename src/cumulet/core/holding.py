@@ -83,6 +83,11 @@ def _port(tx: Tx, row: Row) -> dict[str, Any]:
         "select security_group_id from port_security_groups where port_id = :id order by security_group_id",
         id=row["id"],
     )
+    carried = tx.one(
+        "select t.port_id as parent, s.segmentation_id as vlan from trunk_subports s "
+        "join trunks t on t.id = s.trunk_id where s.port_id = :id",
+        id=row["id"],
+    )
     return {
         "network": row["network_id"],
         "mac": row["mac_address"],
@@ -92,6 +97,7 @@ def _port(tx: Tx, row: Row) -> dict[str, Any]:
         "up": row["admin_state_up"],
         "port_security": row["port_security_enabled"],
         "pairs": row["allowed_address_pairs"],
+        **(carried or {}),
     }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from cumulet.core import floatingips, networks, ports, routers, securitygroups, subnetpools, subnets
+from cumulet.core import floatingips, networks, ports, routers, securitygroups, subnetpools, subnets, trunks
 from cumulet.core.network_resources import Noun, bump, drop_tags, set_tags
 from cumulet.core.rights import Rights
 from cumulet.db.engine import Row, Tx
@@ -40,6 +40,7 @@ TAGGED: Mapping[str, Tagged] = {
         Tagged(routers.NOUN, routers.find, _owned),
         Tagged(floatingips.NOUN, floatingips.find, _owned),
         Tagged(securitygroups.NOUN, securitygroups.find, _owned),
+        Tagged(trunks.NOUN, trunks.find, _owned),
     )
 }
 

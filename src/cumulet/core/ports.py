@@ -188,8 +188,24 @@ def _complete(tx: Tx, rows: list[Row]) -> list[Row]:
     for row in rows:
         row["fixed_ips"] = fixed.get(row["id"], [])
         row["security_groups"] = groups.get(row["id"], [])
+    _with_trunks(tx, rows)
     with_tags(tx, NOUN.many, rows)
     return rows
+
+
+def _with_trunks(tx: Tx, rows: list[Row]) -> None:
+    """Give the ports that carry a trunk its ``trunk``: its id and its subports."""
+    found: dict[str, Row] = {}
+    for ids in chunks((row["id"] for row in rows), 1000):
+        for trunk in tx.all("select id, port_id from trunks where port_id in :ids", ids=ids):
+            subports = tx.all(
+                "select s.port_id, s.segmentation_type, s.segmentation_id, p.mac_address from trunk_subports s "
+                "join ports p on p.id = s.port_id where s.trunk_id = :id order by s.segmentation_id",
+                id=trunk["id"],
+            )
+            found[trunk["port_id"]] = {"trunk_id": trunk["id"], "sub_ports": subports}
+    for row in rows:
+        row["trunk"] = found.get(row["id"])
 
 
 def target(row: Row, item: Item | None = None) -> dict[str, Any]:
@@ -450,10 +466,22 @@ def delete_as(tx: Tx, rights: Rights, id: str) -> None:
             f"Port {id} cannot be deleted directly via the port API: has device owner {row['device_owner']}.",
             code="ServicePortInUse",
         )
+    _not_in_trunk(tx, id)
     delete(tx, id)
     if row["device_owner"].startswith("compute:") and tx.lock("holders", row["device_id"]):
         # The server had it.
         holders.touch(tx, row["device_id"])
+
+
+def _not_in_trunk(tx: Tx, id: str) -> None:
+    trunk = tx.value("select id from trunks where port_id = :id", id=id)
+    if trunk is not None:
+        raise Conflict(
+            f"Port {id} is currently a parent port for trunk {trunk}.", code="PortInUseAsTrunkParent"
+        )
+    trunk = tx.value("select trunk_id from trunk_subports where port_id = :id", id=id)
+    if trunk is not None:
+        raise Conflict(f"Port {id} is currently a subport for trunk {trunk}.", code="PortInUseAsSubPort")
 
 
 def _has_device(tx: Tx, row: Row) -> bool:
@@ -529,15 +557,29 @@ def name(tx: Tx, port_id: str, server_id: str, hostname: str) -> str:
 
 
 def bind(tx: Tx, port_id: str, host_name: str) -> None:
-    """The port is to be on a host. It is up once that is seen (``activate``). Missing is fine."""
-    tx.run(
-        "update ports set binding_host = :host, status = case when binding_host = :host then status else 'DOWN' end, "
-        "updated_at = :now, revision_number = revision_number + 1 where id = :id",
-        host=host_name,
-        now=tx.now,
+    """The port, and those that its trunk carries, are to be on a host. Missing is fine.
+
+    It is up once that is seen (``activate``).
+    """
+    for id in (port_id, *_carried(tx, port_id)):
+        tx.run(
+            "update ports set binding_host = :host, "
+            "status = case when binding_host = :host then status else 'DOWN' end, "
+            "updated_at = :now, revision_number = revision_number + 1 where id = :id",
+            host=host_name,
+            now=tx.now,
+            id=id,
+        )
+        holders.touch(tx, id)
+
+
+def _carried(tx: Tx, port_id: str) -> list[str]:
+    """The ports that a port's trunk carries."""
+    return tx.values(
+        "select s.port_id from trunks t join trunk_subports s on s.trunk_id = t.id where t.port_id = :id "
+        "order by s.port_id",
         id=port_id,
     )
-    holders.touch(tx, port_id)
 
 
 def activate(tx: Tx, port_id: str) -> bool:
@@ -562,12 +604,19 @@ def _set_status(tx: Tx, port_id: str, status: str, condition: str) -> bool:
 
 
 def unbind(tx: Tx, port_id: str) -> None:
-    """The port is on no host; the server keeps it. What compute wrote into its profile goes. Missing is fine."""
-    row = tx.one("select binding_profile from ports where id = :id", id=port_id)
-    if row is None:
-        return
-    bump(tx, "ports", port_id, **_unbound(row))
-    holders.touch(tx, port_id)
+    """The port, and those that its trunk carries, are on no host; the server keeps it. Missing is fine.
+
+    What compute wrote into its profile goes.
+    """
+    for id in (port_id, *_carried(tx, port_id)):
+        _release(tx, id)
+
+
+def _release(tx: Tx, id: str, **changes: Any) -> None:
+    row = tx.one("select binding_profile from ports where id = :id", id=id)
+    if row is not None:
+        bump(tx, "ports", id, **changes, **_unbound(row))
+        holders.touch(tx, id)
 
 
 def _unbound(row: Row) -> dict[str, Any]:
@@ -580,12 +629,10 @@ def give_back(tx: Tx, port_id: str, named: str = "") -> None:
 
     ``named``: what compute wrote as its name.
     """
-    row = tx.one("select binding_profile, dns_name from ports where id = :id", id=port_id)
-    if row is None:
-        return
-    dns_name = "" if row["dns_name"] == named else row["dns_name"]
-    bump(tx, "ports", port_id, device_id="", device_owner="", dns_name=dns_name, **_unbound(row))
-    holders.touch(tx, port_id)
+    dns_name = tx.value("select dns_name from ports where id = :id", id=port_id)
+    _release(tx, port_id, device_id="", device_owner="", dns_name="" if dns_name == named else dns_name)
+    for id in _carried(tx, port_id):
+        _release(tx, id)
 
 
 def delete(tx: Tx, port_id: str) -> None:

@@ -20,6 +20,7 @@ from cumulet.api.network import (
     subnetpools,
     subnets,
     tags,
+    trunks,
     versions,
 )
 
@@ -43,6 +44,7 @@ AREA = Area(
         *ip_availability.ROUTES,
         *auto_topology.ROUTES,
         *agents.ROUTES,
+        *trunks.ROUTES,
     ),
     rules={**rules.RULES, **tags.RULES},
 )

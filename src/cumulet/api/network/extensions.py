@@ -88,6 +88,8 @@ EXTENSIONS = _table(
     ("subnet-service-types", "Subnet service types", "2016-03-15", "Subnets for certain ports only"),
     ("subnet_allocation", "Subnet Allocation", "2015-03-30", "Subnets from pools"),
     ("subnetpool-prefix-ops", "Subnet Pool Prefix Operations", "2019-02-08", "Single prefixes of pools"),
+    ("trunk", "Trunk Extension", "2016-01-01", "Ports that carry several networks"),
+    ("trunk-details", "Trunk port details", "2016-01-01", "What a port's trunk carries"),
     ("tag-creation", "Tag creation extension", "2024-07-23", "Several tags at once"),
     ("tag-ports-during-bulk-creation", "Tag Ports During Bulk Creation", "2019-12-29", "Tags of new ports"),
 )  # fmt: skip

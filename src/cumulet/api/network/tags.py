@@ -32,6 +32,7 @@ _WHO: Mapping[str, tuple[str, str]] = {
     "ports": (_ON_NETWORK_READER, _ON_NETWORK_MEMBER),
     "routers": (READER, MEMBER),
     "floatingips": (READER, MEMBER),
+    "trunks": (READER, MEMBER),
     "security_groups": (either(READER, "rule:shared_security_group"), MEMBER),
 }
 

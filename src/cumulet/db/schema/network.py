@@ -213,6 +213,29 @@ floatingips = table(
     sa.UniqueConstraint("floating_network_id", "floating_ip_address"),
 )
 
+#: A port of a server that carries more networks than its own, each in a VLAN that the guest sees.
+trunks = table(
+    "trunks",
+    key(),
+    text("project_id", index=True),
+    text("name", ""),
+    flag("admin_state_up", default=True),
+    #: The server's port; a trunk goes with it.
+    ref("port_id", "ports.id", on_delete="CASCADE", index=False),
+    *standard(),
+    sa.UniqueConstraint("port_id"),
+)
+
+#: The other networks of a trunk. A port is in one trunk only.
+trunk_subports = table(
+    "trunk_subports",
+    ref("port_id", "ports.id", primary=True, on_delete="CASCADE"),
+    ref("trunk_id", "trunks.id", on_delete="CASCADE"),
+    text("segmentation_type"),
+    integer("segmentation_id"),
+    sa.UniqueConstraint("trunk_id", "segmentation_type", "segmentation_id"),
+)
+
 #: Shares: who else may use a network (and later other things), and how. A share with everybody ("*") is also a
 #: flag of the network, which lists ask for.
 rbac_policies = table(

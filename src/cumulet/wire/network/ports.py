@@ -121,7 +121,7 @@ PRIVATE = ("binding:host_id", "binding:profile", "binding:vif_type", "binding:vi
 def view(row: Mapping[str, Any]) -> dict[str, Any]:
     """A port in an answer."""
     bound = row["binding_host"] != ""
-    return {
+    body = {
         **standard(row),
         "name": row["name"],
         "network_id": row["network_id"],
@@ -143,6 +143,9 @@ def view(row: Mapping[str, Any]) -> dict[str, Any]:
         "binding:vif_type": "ovs" if bound else "unbound",
         "binding:vif_details": {"port_filter": True} if bound else {},
     }
+    if row["trunk"] is not None:
+        body["trunk_details"] = row["trunk"]
+    return body
 
 
 def _assignment(row: Mapping[str, Any], address: str) -> dict[str, str]:
