@@ -31,6 +31,7 @@ async def one_of_each(cloud: TestCloud) -> dict[str, str]:
         "subnetpools": await id("subnetpool", name="p", prefixes=["10.0.0.0/8"]),
         "security-groups": await id("security_group", "security-groups", name="g"),
         "floatingips": await id("floatingip", floating_network_id=public),
+        "trunks": await id("trunk", port_id=await id("port", network_id=network)),
     }
 
 
