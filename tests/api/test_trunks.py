@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.cloud import TestCloud
+from tests.cloud import TestCloud, fixed
 from tests.network import BASE, bare_cloud, make, net, problem
 
 from cumulet.core import holding, ports
 from cumulet.db.engine import Database
+from cumulet.errors import Conflict
 from cumulet.values import Limits
 
 pytestmark = pytest.mark.anyio
 TRUNKS = f"{BASE}/trunks"
+OTHER = fixed("project", "other")
 
 
 async def some_ports(cloud: TestCloud, count: int) -> list[dict[str, Any]]:
@@ -79,7 +81,7 @@ async def test_subports_are_where_their_parent_is(db: Database) -> None:
 
 async def test_what_cannot_be_trunked(db: Database) -> None:
     async with bare_cloud(db) as cloud:
-        parent, one, two = await some_ports(cloud, 3)
+        parent, one, two, three = await some_ports(cloud, 4)
         made = await make(cloud, "trunk", port_id=parent["id"], sub_ports=[vlan(one, 10)])
         path = f"{TRUNKS}/{made['id']}/add_subports"
         for body, expected in (
@@ -90,6 +92,8 @@ async def test_what_cannot_be_trunked(db: Database) -> None:
             ([{"port_id": two["id"], "segmentation_type": "inherit"}], (400, "InvalidInput")),
             ([{"port_id": "x"}], (400, "HTTPBadRequest")),
             ("x", (400, "HTTPBadRequest")),
+            ([vlan(two, 20), vlan(three, 20)], (400, "HTTPBadRequest")),
+            ([vlan(two, 20), vlan(two, 21)], (400, "HTTPBadRequest")),
         ):
             assert problem(await cloud.put(path, json={"sub_ports": body})) == expected, body
         again = await cloud.post(TRUNKS, json={"trunk": {"port_id": parent["id"]}})
@@ -101,3 +105,51 @@ async def test_what_cannot_be_trunked(db: Database) -> None:
         )
         await cloud.put(f"{TRUNKS}/{made['id']}", json={"trunk": {"admin_state_up": True}})
         assert problem(await cloud.put(path, json={"sub_ports": [vlan(two, 20)]})) == (409, "PortInUse")
+
+
+async def test_ports_of_others_are_not_carried(db: Database) -> None:
+    async with bare_cloud(db) as cloud:
+        network = (await make(cloud, "network", "admin", shared=True, project_id=OTHER))["id"]
+        theirs = await make(cloud, "port", network_id=network)
+        mine = await make(cloud, "port", "other", network_id=network)
+        assert (await cloud.get(f"{BASE}/ports/{theirs['id']}", as_="other")).status_code == 200
+        asked = {"trunk": {"port_id": mine["id"], "sub_ports": [vlan(theirs, 10)]}}
+        assert (await cloud.post(TRUNKS, as_="other", json=asked)).status_code == 403
+        asked = {"trunk": {"port_id": theirs["id"]}}
+        assert (await cloud.post(TRUNKS, as_="other", json=asked)).status_code == 403
+        assert (await cloud.get(TRUNKS, as_="admin")).json() == {"trunks": []}
+
+
+async def test_a_port_that_goes_with_its_server_frees_what_it_carried(db: Database) -> None:
+    async with bare_cloud(db) as cloud:
+        parent, one = await some_ports(cloud, 2)
+        made = await make(cloud, "trunk", port_id=parent["id"], sub_ports=[vlan(one, 10)], tags=["t"])
+        await db.write(lambda tx: ports.bind(tx, parent["id"], "h1"))
+        await db.write(lambda tx: ports.delete(tx, parent["id"]))
+        assert (await cloud.get(f"{TRUNKS}/{made['id']}")).status_code == 404
+        shown = (await cloud.get(f"{BASE}/ports/{one['id']}", as_="admin")).json()["port"]
+        assert (shown["device_owner"], shown["binding:host_id"]) == ("", "")
+        assert await db.read(lambda tx: tx.all("select * from network_tags")) == []
+
+
+async def test_a_carried_port_is_no_servers(db: Database) -> None:
+    async with bare_cloud(db) as cloud:
+        parent, one = await some_ports(cloud, 2)
+        await make(cloud, "trunk", port_id=parent["id"], sub_ports=[vlan(one, 10)])
+        whose: dict[str, Any] = {"zone": "nova", "project_id": one["project_id"], "is_admin": False}
+        with pytest.raises(Conflict, match="trunk"):
+            await db.write(lambda tx: ports.take(tx, one["id"], server_id="s1", **whose))
+        taken = await db.write(lambda tx: ports.take(tx, parent["id"], server_id="s1", **whose))
+        assert taken["device_id"] == "s1"
+
+
+async def test_an_administrator_moves_the_parent(db: Database) -> None:
+    async with bare_cloud(db) as cloud:
+        parent, one = await some_ports(cloud, 2)
+        await make(cloud, "trunk", port_id=parent["id"], sub_ports=[vlan(one, 10)])
+        for host in ("h1", ""):
+            path = f"{BASE}/ports/{parent['id']}"
+            moved = await cloud.put(path, as_="admin", json={"port": {"binding:host_id": host}})
+            assert moved.status_code == 200
+            shown = (await cloud.get(f"{BASE}/ports/{one['id']}", as_="admin")).json()["port"]
+            assert shown["binding:host_id"] == host

@@ -26,8 +26,26 @@ def port(tx: Tx, id: str) -> None:
     # Whoever leads a floating IP to it at this moment is waited for, so that it is found below.
     tx.lock("ports", id)
     release_floating_ips(tx, id)
+    _trunk(tx, id)
     tx.run("update routers set gateway_port_id = null where gateway_port_id = :id", id=id)
     held(tx, "ports", id)
+
+
+def _trunk(tx: Tx, port_id: str) -> None:
+    """The trunk of a port: what it carries is free, and nowhere."""
+    trunk = tx.value("select id from trunks where port_id = :port", port=port_id)
+    if trunk is None:
+        return
+    for id in tx.values("select port_id from trunk_subports where trunk_id = :trunk", trunk=trunk):
+        tx.run(
+            "update ports set device_owner = '', binding_host = '', status = 'DOWN', updated_at = :now, "
+            "revision_number = revision_number + 1 where id = :id",
+            now=tx.now,
+            id=id,
+        )
+        holding.touch(tx, id)
+    drop_tags(tx, "trunks", trunk)
+    tx.delete("trunks", trunk)
 
 
 def release_floating_ips(tx: Tx, port_id: str, address: str | None = None) -> None:

@@ -383,6 +383,9 @@ def update(tx: Tx, rights: Rights, id: str, item: Item) -> Row:
         _readdress(tx, row, mac, owner, item.get("fixed_ips"))
     bump(tx, "ports", id, mac_address=mac, **changes)
     holders.touch(tx, id)
+    if changes.get("binding_host", row["binding_host"]) != row["binding_host"]:
+        for carried in _carried(tx, id):
+            bind(tx, carried, changes["binding_host"])
     return show(tx, rights, id)
 
 
@@ -531,6 +534,13 @@ def take(tx: Tx, port_id: str, *, server_id: str, zone: str, project_id: str, is
         raise Conflict(
             f"Port {port_id} is still in use: it belongs to {row['device_owner'] or 'the device'} "
             f"{row['device_id']}. Detach it there first, or choose another port.",
+            code="PortInUse",
+        )
+    trunk = tx.value("select trunk_id from trunk_subports where port_id = :id", id=port_id)
+    if trunk is not None:
+        raise Conflict(
+            f"Port {port_id} is still in use: trunk {trunk} carries it. Take it out of the trunk, or choose "
+            "another port.",
             code="PortInUse",
         )
     bump(tx, "ports", port_id, device_id=server_id, device_owner=f"compute:{zone}")

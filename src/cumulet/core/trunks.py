@@ -122,9 +122,11 @@ def create(tx: Tx, rights: Rights, item: Item) -> Row:
 
 
 def _free_port(tx: Tx, rights: Rights, id: str) -> Row:
-    """A port that no trunk has. Raises NotFound, Conflict."""
+    """A port of the caller's that no trunk has. Raises NotFound, Forbidden, Conflict."""
     tx.lock("ports", id)
     port = ports.find(tx, rights, id)
+    # The owner of a network sees the ports of others on it.
+    rights.demand("update_port", ports.target(port))
     if tx.one("select 1 from trunk_subports where port_id = :id", id=id) is not None:
         raise Conflict(f"Port {id} is in use by another trunk.", code="TrunkPortInUse")
     if tx.one("select 1 from trunks where port_id = :id", id=id) is not None:

@@ -15,6 +15,7 @@ def subports(value: Any) -> str | None:
     if not isinstance(value, list) or len(value) > 1000:
         return f"Invalid data format for subports: '{str(value)[:300]}'"
     seen: set[str] = set()
+    numbers: set[int] = set()
     for subport in value:
         if not isinstance(subport, dict):
             return f"Invalid data format for subports: '{subport}'"
@@ -27,6 +28,11 @@ def subports(value: Any) -> str | None:
         if subport["port_id"] in seen:
             return f"port_id '{subport['port_id']}' is listed twice"
         seen.add(subport["port_id"])
+        number = subport.get("segmentation_id") if subport["segmentation_type"] == "vlan" else None
+        if number is not None and number in numbers:
+            return f"segmentation_id {number} of port {subport['port_id']} is listed twice"
+        if number is not None:
+            numbers.add(number)
     return None
 
 
