@@ -68,7 +68,7 @@ async def test_subports_are_where_their_parent_is(db: Database) -> None:
         for port in (parent, one, two):
             shown = (await cloud.get(f"{BASE}/ports/{port['id']}", as_="admin")).json()["port"]
             assert shown["binding:host_id"] == "h1"
-        thing = await db.read(lambda tx: holding.view(tx, two["id"], Limits()))
+        thing = await db.read(lambda tx: holding.view(tx, two["id"], Limits(), kind="port"))
         assert thing is not None
         assert (thing.spec["parent"], thing.spec["vlan"], thing.spec["host"]) == (parent["id"], 20, "h1")
         assert problem(await cloud.delete(f"{TRUNKS}/{made['id']}")) == (409, "TrunkInUse")
