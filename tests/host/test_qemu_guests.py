@@ -358,6 +358,28 @@ async def test_a_volume_can_be_plugged_and_a_failed_plug_leaves_nothing(
         monitor.close()
 
 
+async def test_a_guest_that_is_paused_is_shown_so(directory: Path) -> None:
+    wanted = guest(GUEST, [empty()])
+    with host(directory) as here:
+        await here.ensure(empty())
+        await here.ensure(wanted)
+        tools = await Monitor.connect(directory / "guest" / GUEST, "tools")
+        for command, power in (("stop", "paused"), ("cont", "on")):
+            await tools.execute(command)
+            async with asyncio.timeout(10):
+                assert await here.changed.get() == GUEST
+            thing = await here.look(wanted)
+            assert thing is not None
+            assert thing.facts["power"] == power
+        await tools.execute("stop")
+        tools.close()
+        here.close()
+        with host(directory) as later:
+            # Seen by whoever comes after, too.
+            assert (await later.ensure(wanted)).facts["power"] == "paused"
+            await later.remove(wanted)
+
+
 async def test_a_console_that_is_flooded_keeps_its_end(here: Host) -> None:
     from cumulet.drivers.qemu import telling
 
