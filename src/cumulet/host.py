@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import ipaddress
 import os
 import signal
@@ -40,6 +41,8 @@ def join(
     with datadir.usable(directory):
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         directory.chmod(0o700)
+    gc.freeze()
+    gc.enable()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_run(url, agent, secret, name, directory, config, say))
 

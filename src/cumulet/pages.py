@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from cumulet.config import Config
+from cumulet.db import migrate
 from cumulet.exits import CODES
 
 
@@ -120,7 +121,7 @@ def outdated(directory: Path = Path("docs")) -> list[str]:
         name
         for name, page in PAGES.items()
         if not (directory / name).exists() or (directory / name).read_text() != page()
-    ]
+    ] + [f"{dialect}.sql" for dialect in ("sqlite", "postgresql") if migrate.written(dialect) is None]
 
 
 def main(directory: Path = Path("docs")) -> None:
@@ -128,10 +129,11 @@ def main(directory: Path = Path("docs")) -> None:
     if "--check" in sys.argv:
         found = outdated(directory)
         if found:
-            sys.exit(f"docs/{', docs/'.join(found)} are not up to date: run make docs")
+            sys.exit(f"{', '.join(found)} not up to date: run make docs")
         return
     for name, page in PAGES.items():
         (directory / name).write_text(page())
+    migrate.write_down()
 
 
 if __name__ == "__main__":

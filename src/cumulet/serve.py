@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import gc
 import ipaddress
 import os
 import signal
@@ -75,6 +76,9 @@ def up(
         if report_only:
             _now(db, mode.enter, "started so by the operator")
         stack.callback(datadir.withdraw, directory)
+        # What is here now stays as long as the process.
+        gc.freeze()
+        gc.enable()
         process = _Process(config, directory, db, chance, secrets, listening)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(process.serve(write_env, merge, say))
