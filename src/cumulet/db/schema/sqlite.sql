@@ -1,4 +1,4 @@
--- made by make docs from tables with digest 00e6e67b63836901432edf68396697ada908085b52e0249b99d48a21224a6304
+-- made by make docs from tables with digest 05bf90ffd47e5670ac3e4d5d9dcfb25eecd0f339a265f341bc19f22a6a77a63f
 CREATE TABLE flavors (
 	id TEXT NOT NULL, 
 	flavorid TEXT NOT NULL, 
@@ -1360,6 +1360,23 @@ CREATE INDEX ix_routers_gateway_port_id ON routers (gateway_port_id);
 
 CREATE INDEX ix_routers_project_id ON routers (project_id);
 
+CREATE TABLE trunks (
+	id TEXT NOT NULL, 
+	project_id TEXT NOT NULL, 
+	name TEXT DEFAULT '' NOT NULL, 
+	admin_state_up BOOLEAN DEFAULT 1 NOT NULL, 
+	port_id TEXT NOT NULL, 
+	description TEXT DEFAULT '' NOT NULL, 
+	created_at DOUBLE NOT NULL, 
+	updated_at DOUBLE NOT NULL, 
+	revision_number BIGINT DEFAULT 1 NOT NULL, 
+	CONSTRAINT pk_trunks PRIMARY KEY (id), 
+	CONSTRAINT uq_trunks_port_id UNIQUE (port_id), 
+	CONSTRAINT fk_trunks_port_id FOREIGN KEY(port_id) REFERENCES ports (id) ON DELETE CASCADE
+);
+
+CREATE INDEX ix_trunks_project_id ON trunks (project_id);
+
 CREATE TABLE allocations (
 	consumer_id TEXT NOT NULL, 
 	provider_id TEXT NOT NULL, 
@@ -1499,6 +1516,19 @@ CREATE INDEX ix_floatingips_port_id ON floatingips (port_id);
 CREATE INDEX ix_floatingips_project_id ON floatingips (project_id);
 
 CREATE INDEX ix_floatingips_router_id ON floatingips (router_id);
+
+CREATE TABLE trunk_subports (
+	port_id TEXT NOT NULL, 
+	trunk_id TEXT NOT NULL, 
+	segmentation_type TEXT NOT NULL, 
+	segmentation_id BIGINT NOT NULL, 
+	CONSTRAINT pk_trunk_subports PRIMARY KEY (port_id), 
+	CONSTRAINT uq_trunk_subports_trunk_id_segmentation_type_segmentation_id UNIQUE (trunk_id, segmentation_type, segmentation_id), 
+	CONSTRAINT fk_trunk_subports_port_id FOREIGN KEY(port_id) REFERENCES ports (id) ON DELETE CASCADE, 
+	CONSTRAINT fk_trunk_subports_trunk_id FOREIGN KEY(trunk_id) REFERENCES trunks (id) ON DELETE CASCADE
+);
+
+CREATE INDEX ix_trunk_subports_trunk_id ON trunk_subports (trunk_id);
 
 CREATE TABLE auto_topologies (
 	project_id TEXT NOT NULL, 
