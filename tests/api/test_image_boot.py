@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from tests.cloud import TestCloud, running_cloud, until
 
+from cumulet.core import faults
 from cumulet.core.images import mismatch
 from cumulet.db.engine import Database
 from cumulet.drivers import qcow2
@@ -55,6 +57,33 @@ async def test_an_image_that_lies_does_not(cloud: TestCloud, disk_format: str, d
     server = await boot(cloud, await image(cloud, disk_format, data))
     assert server["status"] == "ERROR"
     assert f"the image is declared as {disk_format}, but its bytes are" in server["fault"]["message"]
+
+
+async def test_an_image_that_is_being_copied_is_deleted_afterwards(cloud: TestCloud, directory: Path) -> None:
+    source = await image(cloud, "qcow2", qcow2.empty(1 << 20))
+    hold = await cloud.db.write(faults.add, faults.Rule(step="disk.ensure", effect="hold"))
+    body = {"server": {"name": "s", "flavorRef": "42", "imageRef": source, "networks": "none"}}
+    response = await cloud.post("/compute/v2.1/servers", json=body, version="compute 2.37")
+    server = f"/compute/v2.1/servers/{response.json()['server']['id']}"
+
+    async def placed() -> bool:
+        needs = "select count(*) from needs n join claims c on c.id = n.claim where c.kind = 'disk'"
+        return bool(await cloud.db.read(lambda tx: tx.value(needs)))
+
+    await until(placed)
+    assert (await cloud.delete(f"/image/v2/images/{source}")).status_code == 204
+    assert (await cloud.get(f"/image/v2/images/{source}")).json()["status"] == "pending_delete"
+    await cloud.db.write(faults.remove, hold)
+
+    async def active() -> bool:
+        return bool((await cloud.get(server)).json()["server"]["status"] == "ACTIVE")
+
+    async def gone() -> bool:
+        return (await cloud.get(f"/image/v2/images/{source}")).status_code == 404
+
+    await until(active)
+    await until(gone)
+    assert os.listdir(directory / "agents" / "image-store" / "file") == []
 
 
 def test_formats_that_go_together() -> None:

@@ -13,8 +13,10 @@ import httpx2
 import pytest
 from tests.cloud import CHEAP, Config, TestCloud, running_cloud, test_cloud, until
 
+from cumulet.api.image import data as api_data
+from cumulet.api.image import images
 from cumulet.app import reconciler, running
-from cumulet.core import quota
+from cumulet.core import faults, quota
 from cumulet.core.images import create_inner, fill
 from cumulet.db.engine import Database, Tx
 from cumulet.drivers import imagefiles, qcow2
@@ -160,13 +162,12 @@ async def some(condition: Callable[[], bool]) -> bool:
     return condition()
 
 
-@pytest.mark.parametrize("announced", [3, 5])
-async def test_a_wrong_size_is_refused(cloud: TestCloud, directory: Path, announced: int) -> None:
+async def test_a_wrong_size_is_refused(cloud: TestCloud, directory: Path) -> None:
     id = await new(cloud)
-    response = await put(cloud, id, b"abcd", **{"X-OpenStack-Image-Size": str(announced)})
-    assert response.status_code == 400
-    assert "announced" in response.json()["message"]
-    await assert_nothing_left(cloud, directory, id)
+    for announced in ("3", "5", "x", "-1"):
+        response = await put(cloud, id, b"abcd", **{"X-OpenStack-Image-Size": announced})
+        assert response.status_code == 400
+        await assert_nothing_left(cloud, directory, id)
 
 
 async def test_what_names_other_files_is_refused(cloud: TestCloud, directory: Path) -> None:
@@ -252,6 +253,45 @@ async def test_deleted_while_its_bytes_come(cloud: TestCloud, directory: Path) -
     deleted.set()
     assert (await uploading).status_code == 410
     assert (await cloud.get(f"/image/v2/images/{id}")).status_code == 404
+    assert stored(directory) == []
+
+
+async def test_a_store_that_does_not_come_for_the_bytes(
+    cloud: TestCloud, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api_data, "STORE_TIME", 0.2)
+    id = await new(cloud)
+    hold = await cloud.db.write(faults.add, faults.Rule(step="file.ensure", effect="hold"))
+    response = await put(cloud, id, b"abc")
+    assert response.status_code == 503
+    assert "the image store does not answer" in response.json()["message"]
+    assert (await show(cloud, id))["status"] == "queued"
+    await cloud.db.write(faults.remove, hold)
+    await assert_nothing_left(cloud, directory, id)
+    assert (await put(cloud, id, b"abc")).status_code == 204
+
+
+async def test_a_deleted_image_is_shown_until_its_bytes_are_gone(
+    cloud: TestCloud, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(images, "DELETE_WAIT", 0.05)
+    id = await new(cloud)
+    await put(cloud, id, b"abc")
+    hold = await cloud.db.write(faults.add, faults.Rule(step="file.remove", effect="hold"))
+    path = f"/image/v2/images/{id}"
+    assert (await cloud.delete(path)).status_code == 204
+    assert (await show(cloud, id))["status"] == "pending_delete"
+    assert (await cloud.get("/image/v2/images")).json()["images"] == []
+    # There is no way back, and no other use of it.
+    assert (await cloud.delete(path)).status_code == 204
+    assert (await cloud.get(f"{path}/file")).status_code == 404
+    assert (await cloud.put(f"{path}/tags/x")).status_code == 404
+    await cloud.db.write(faults.remove, hold)
+
+    async def gone() -> bool:
+        return (await cloud.get(path)).status_code == 404
+
+    await until(gone)
     assert stored(directory) == []
 
 

@@ -103,42 +103,42 @@ async def test_a_chosen_id_is_taken_once(cloud: TestCloud) -> None:
     assert (await cloud.post(IMAGES, json={"id": "x"})).status_code == 400
 
 
-@pytest.mark.parametrize(
-    ("body", "status"),
-    [
-        ({"container_format": "wrong"}, 400),
-        ({"disk_format": "wrong"}, 400),
-        ({"name": "x" * 256}, 400),
-        ({"name": 3}, 400),
-        ({"min_disk": -1}, 400),
-        ({"min_ram": True}, 400),
-        ({"min_ram": "5"}, 400),
-        ({"protected": "yes"}, 400),
-        ({"visibility": "secret"}, 400),
-        ({"tags": ["x" * 256]}, 400),
-        ({"tags": "x"}, 400),
-        ({"color": 3}, 400),
-        ({"color": None}, 400),
-        ({"x" * 256: "y"}, 400),
-        ({"self": "x"}, 403),
-        ({"status": "active"}, 403),
-        ({"size": 3}, 403),
-        ({"checksum": "x"}, 403),
-        ({"os_hash_value": "x"}, 403),
-        ({"stores": "x"}, 403),
-        ({"deleted": "x"}, 403),
-        ({"locations": []}, 403),
-        ({"os_glance_foo": "bar"}, 403),
-        ({"visibility": "public"}, 403),
-        ({"owner": "somebody"}, 403),
-        ({f"p{i}": "x" for i in range(129)}, 413),
-        ({"tags": [str(i) for i in range(129)]}, 413),
-    ],
+REFUSED: tuple[tuple[dict[str, Any], int], ...] = (
+    ({"container_format": "wrong"}, 400),
+    ({"disk_format": "wrong"}, 400),
+    ({"name": "x" * 256}, 400),
+    ({"name": 3}, 400),
+    ({"min_disk": -1}, 400),
+    ({"min_ram": True}, 400),
+    ({"min_ram": "5"}, 400),
+    ({"protected": "yes"}, 400),
+    ({"visibility": "secret"}, 400),
+    ({"tags": ["x" * 256]}, 400),
+    ({"tags": "x"}, 400),
+    ({"color": 3}, 400),
+    ({"color": None}, 400),
+    ({"x" * 256: "y"}, 400),
+    ({"self": "x"}, 403),
+    ({"status": "active"}, 403),
+    ({"size": 3}, 403),
+    ({"checksum": "x"}, 403),
+    ({"os_hash_value": "x"}, 403),
+    ({"stores": "x"}, 403),
+    ({"deleted": "x"}, 403),
+    ({"locations": []}, 403),
+    ({"os_glance_foo": "bar"}, 403),
+    ({"visibility": "public"}, 403),
+    ({"owner": "somebody"}, 403),
+    ({f"p{i}": "x" for i in range(129)}, 413),
+    ({"tags": [str(i) for i in range(129)]}, 413),
 )
-async def test_what_create_refuses(cloud: TestCloud, body: Any, status: int) -> None:
-    response = await cloud.post(IMAGES, json=body)
-    assert response.status_code == status
-    assert response.json()["code"].startswith(str(status))
+
+
+async def test_what_create_refuses(cloud: TestCloud) -> None:
+    for body, status in REFUSED:
+        response = await cloud.post(IMAGES, json=body)
+        assert response.status_code == status, body
+        assert response.json()["code"].startswith(str(status))
     assert await names(cloud) == []
 
 
@@ -350,44 +350,44 @@ async def test_the_old_form_of_patches(cloud: TestCloud) -> None:
         assert response.status_code == status, body
 
 
-@pytest.mark.parametrize(
-    ("change", "status"),
-    [
-        ({"op": "replace", "path": "/missing", "value": "x"}, 409),
-        ({"op": "remove", "path": "/missing"}, 409),
-        ({"op": "remove", "path": "/name"}, 403),
-        ({"op": "replace", "path": "/id", "value": "x"}, 403),
-        ({"op": "replace", "path": "/status", "value": "active"}, 403),
-        ({"op": "add", "path": "/os_glance_foo", "value": "bar"}, 403),
-        ({"op": "add", "path": "/deleted", "value": "bar"}, 403),
-        ({"op": "replace", "path": "/owner", "value": "x"}, 403),
-        ({"op": "add", "path": "/owner", "value": "x"}, 403),
-        ({"op": "replace", "path": "/visibility", "value": "public"}, 403),
-        ({"op": "replace", "path": "/visibility", "value": "odd"}, 400),
-        ({"op": "replace", "path": "/min_disk", "value": -3}, 400),
-        ({"op": "replace", "path": "/disk_format", "value": "odd"}, 400),
-        ({"op": "add", "path": "/color", "value": 3}, 400),
-        ({"op": "add", "path": "/color"}, 400),
-        ({"op": "move", "path": "/color", "value": "x"}, 400),
-        ({"op": "add", "value": "x"}, 400),
-        ({"op": "add", "path": "color", "value": "x"}, 400),
-        ({"op": "add", "path": "/a/b", "value": "x"}, 400),
-        ({"op": "add", "path": "/a//b", "value": "x"}, 400),
-        ({"op": "add", "path": "/a/", "value": "x"}, 400),
-        ({"op": "add", "path": "/a~2", "value": "x"}, 400),
-        ({"op": "add", "path": "/", "value": "x"}, 400),
-        ({"op": "add", "path": 3, "value": "x"}, 400),
-        ({"op": "add", "path": "/locations/-", "value": {"url": "http://x", "metadata": {}}}, 403),
-        ({"op": "replace", "path": "/locations", "value": []}, 403),
-        ("x", 400),
-    ],
+REFUSED_CHANGES: tuple[tuple[Any, int], ...] = (
+    ({"op": "replace", "path": "/missing", "value": "x"}, 409),
+    ({"op": "remove", "path": "/missing"}, 409),
+    ({"op": "remove", "path": "/name"}, 403),
+    ({"op": "replace", "path": "/id", "value": "x"}, 403),
+    ({"op": "replace", "path": "/status", "value": "active"}, 403),
+    ({"op": "add", "path": "/os_glance_foo", "value": "bar"}, 403),
+    ({"op": "add", "path": "/deleted", "value": "bar"}, 403),
+    ({"op": "replace", "path": "/owner", "value": "x"}, 403),
+    ({"op": "add", "path": "/owner", "value": "x"}, 403),
+    ({"op": "replace", "path": "/visibility", "value": "public"}, 403),
+    ({"op": "replace", "path": "/visibility", "value": "odd"}, 400),
+    ({"op": "replace", "path": "/min_disk", "value": -3}, 400),
+    ({"op": "replace", "path": "/disk_format", "value": "odd"}, 400),
+    ({"op": "add", "path": "/color", "value": 3}, 400),
+    ({"op": "add", "path": "/color"}, 400),
+    ({"op": "move", "path": "/color", "value": "x"}, 400),
+    ({"op": "add", "value": "x"}, 400),
+    ({"op": "add", "path": "color", "value": "x"}, 400),
+    ({"op": "add", "path": "/a/b", "value": "x"}, 400),
+    ({"op": "add", "path": "/a//b", "value": "x"}, 400),
+    ({"op": "add", "path": "/a/", "value": "x"}, 400),
+    ({"op": "add", "path": "/a~2", "value": "x"}, 400),
+    ({"op": "add", "path": "/", "value": "x"}, 400),
+    ({"op": "add", "path": 3, "value": "x"}, 400),
+    ({"op": "add", "path": "/locations/-", "value": {"url": "http://x", "metadata": {}}}, 403),
+    ({"op": "replace", "path": "/locations", "value": []}, 403),
+    ("x", 400),
 )
-async def test_what_patch_refuses(cloud: TestCloud, change: Any, status: int) -> None:
+
+
+async def test_what_patch_refuses(cloud: TestCloud) -> None:
     image = await new(cloud, name="a")
-    response = await patch(cloud, image["id"], {"op": "replace", "path": "/name", "value": "b"}, change)
-    assert response.status_code == status, response.text
-    # All or nothing.
-    assert (await cloud.get(f"{IMAGES}/{image['id']}")).json() == image
+    for change, status in REFUSED_CHANGES:
+        response = await patch(cloud, image["id"], {"op": "replace", "path": "/name", "value": "b"}, change)
+        assert response.status_code == status, change
+        # All or nothing.
+        assert (await cloud.get(f"{IMAGES}/{image['id']}")).json() == image
 
 
 async def test_patches_have_their_media_types(cloud: TestCloud) -> None:
