@@ -86,6 +86,28 @@ async def test_an_image_that_is_being_copied_is_deleted_afterwards(cloud: TestCl
     assert os.listdir(directory / "agents" / "image-store" / "file") == []
 
 
+async def test_the_copy_of_a_disk_goes_once_its_image_is_whole(cloud: TestCloud, directory: Path) -> None:
+    server = await boot(cloud, await image(cloud, "qcow2", qcow2.empty(1 << 20)))
+    path = f"/compute/v2.1/servers/{server['id']}"
+    assert (await cloud.post(f"{path}/action", json={"shelve": None})).status_code == 202
+
+    async def offloaded() -> bool:
+        return bool((await cloud.get(path)).json()["server"]["status"] == "SHELVED_OFFLOADED")
+
+    async def copies() -> int:
+        return int(
+            await cloud.db.read(lambda tx: tx.value("select count(*) from claims where kind = 'source'"))
+        )
+
+    async def none() -> bool:
+        return await copies() == 0
+
+    await until(offloaded)
+    await until(none)
+    listed = (await cloud.get("/image/v2/images?sort_key=created_at")).json()["images"]
+    assert [one["status"] for one in listed] == ["active", "active"]
+
+
 def test_formats_that_go_together() -> None:
     for declared, found in (("raw", "gpt"), ("iso", "iso"), ("ami", "raw"), (None, "raw"), ("qcow2", None)):
         assert mismatch(declared, found) is None

@@ -193,11 +193,13 @@ def show_what_is_staged(view: Image) -> Step | None:
 
 
 def need_the_copy_no_more(view: Image) -> Step | None:
+    """The bytes are here: what they were copied from may go, and a copy that was made for them does."""
     file, source = _claim(view, "file"), _claim(view, "source")
-    if source is None or not source.wanted or file is None or not file.made:
+    if file is None or not file.made:
         return None
-    drops = [DropNeed(file.id, source.id)] if source.id in file.needs else []
-    return (*drops, Unwant((source.id,)))
+    drops = tuple(DropNeed(file.id, need) for need in file.needs)
+    unwant = (Unwant((source.id,)),) if source is not None and source.wanted else ()
+    return (*drops, *unwant) or None
 
 
 def wait_for_the_bytes(view: Image) -> Step | None:
