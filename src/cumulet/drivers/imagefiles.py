@@ -46,14 +46,21 @@ class ImageFiles:
         """Files do not change by themselves."""
 
     async def observe(self) -> Mapping[str, Thing]:
+        # In a thread: there may be many of them, and on a slow disk.
+        return await asyncio.to_thread(self._all)
+
+    def _all(self) -> dict[str, Thing]:
         try:
             ids = {name.split(".", 1)[0] for name in os.listdir(self.directory)}
         except OSError as error:
             raise Unknown(f"the image store cannot be seen: {error}") from error
-        found = {id: await self.look(id, "file") for id in ids}
+        found = {id: self._look(id) for id in ids}
         return {id: thing for id, thing in found.items() if thing is not None}
 
     async def look(self, id: str, kind: str) -> Thing | None:
+        return self._look(id)
+
+    def _look(self, id: str) -> Thing | None:
         path = self.directory / id
         if not self.directory.is_dir():
             raise Unknown("the image store's directory is not there")

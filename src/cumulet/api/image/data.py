@@ -59,6 +59,9 @@ async def _take(request: Request, *, stage: bool) -> Response:
     size = _announced(request)
     if request.headers.get("x-image-meta-store", view.STORE) != view.STORE:
         raise Invalid(f"There is no store {request.headers['x-image-meta-store']}; there is {view.STORE}.")
+    most = request.cloud.config.images.size_limit_gb << 30
+    if size is not None and size > most:
+        raise TooLarge(f"The image has {size} bytes; the largest that is taken has {most}.")
     cloud, id = request.cloud, request.params["image_id"]
     upload = cloud.chance.uuid()
     check = permit.may(request, "modify_image" if stage else "upload_image")
