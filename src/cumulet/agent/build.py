@@ -133,6 +133,12 @@ class Supervisor:
             await asyncio.wait([self._task])
             self._task = None
 
+    async def _facts(self) -> dict[str, Any]:
+        if self.config.hosts.hypervisor == "qemu":
+            # Programs are asked for their versions.
+            return await asyncio.to_thread(facts, self.kind, self.config, self.directory)
+        return facts(self.kind, self.config, self.directory)
+
     async def run(self) -> None:
         """Serve until cancelled. Raises Rejected if the control plane does not know the agent."""
         while True:
@@ -145,7 +151,7 @@ class Supervisor:
                     drivers(self.kind, self.name, store, self.client, self.config, self.chance, closing),
                     kind=self.kind,
                     name=self.name,
-                    facts=facts(self.kind, self.config, self.directory),
+                    facts=await self._facts(),
                     chance=self.chance,
                     audit_every=self.config.reconcile.sweep,
                     crash=self.crash,

@@ -121,10 +121,14 @@ class Guests:
             if not self.directory.is_dir():
                 raise Unknown("the directory of the guests is not there")
             return None
-        async with self._found(id) as running:
-            if running is not None:
-                self._watch(id, running)
-            return Thing("guest", self._facts(id, self._state(id), running is not None))
+        try:
+            async with self._found(id) as running:
+                if running is not None:
+                    self._watch(id, running)
+                return Thing("guest", self._facts(id, self._state(id), running is not None))
+        except Unknown:
+            # Something runs, if it cannot be told what: one such guest must not hide all others.
+            return Thing("guest", self._facts(id, self._state(id), True))
 
     def _facts(self, id: str, state: State, running: bool) -> dict[str, Any]:
         power = "off" if not running else "paused" if id in self._paused else "on"
