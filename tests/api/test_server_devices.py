@@ -168,6 +168,22 @@ async def test_a_changed_attachment(cloud: TestCloud, image: str) -> None:
     assert (await cloud.get(f"/volume/v3/volumes/{volume}")).status_code == 404
 
 
+async def test_a_volume_of_two_servers(cloud: TestCloud, image: str) -> None:
+    volume = await make_volume(cloud, multiattach=True)
+    first, second = await boot(cloud, imageRef=image), await boot(cloud, imageRef=image)
+    assert (await attach(cloud, first, volume, version="compute 2.59")).status_code == 400
+    assert (await attach(cloud, first, volume)).status_code == 200
+    await until(lambda: _has(cloud, volume, "attached"))
+    assert (await attach(cloud, second, volume)).status_code == 200
+    await until(lambda: _has(cloud, volume, "attached", "attached"))
+    assert (await attach(cloud, second, volume)).status_code == 400
+    assert (await cloud.get(f"/volume/v3/volumes/{volume}")).json()["volume"]["status"] == "in-use"
+    await remove(cloud, first)
+    assert [one["server_id"] for one in await attachments(cloud, volume)] == [second]
+    await remove(cloud, second)
+    assert await attachments(cloud, volume) == []
+
+
 async def test_a_volume_that_cannot_be_plugged_is_given_back(cloud: TestCloud, image: str) -> None:
     volume = await make_volume(cloud)
     id = await boot(cloud, imageRef=image)
