@@ -27,6 +27,7 @@ from cumulet.core import (
     metadefs,
     network_seed,
     resource_classes,
+    retention,
     servers,
     token,
     traits,
@@ -36,6 +37,7 @@ from cumulet.core import (
 from cumulet.core.passwords import Passwords
 from cumulet.core.policy import Policy
 from cumulet.db.engine import Database, Tx
+from cumulet.errors import Unavailable
 from cumulet.reconcile import agents, mode, worker
 from cumulet.reconcile.plan import image as image_plan
 from cumulet.reconcile.plan import network as network_plan
@@ -165,7 +167,8 @@ async def running(
         parts["judge"] = asyncio.create_task(works.judge(min(config.reconcile.patience / 4, 5.0)))
         times = config.reconcile
         parts["sweep"] = asyncio.create_task(works.sweep(times.sweep, times.sweep_floor, times.stuck_after))
-        tasks += [parts["worker"], parts["judge"], parts["sweep"]]
+        parts["retention"] = asyncio.create_task(_forget(db, config))
+        tasks += [parts["worker"], parts["judge"], parts["sweep"], parts["retention"]]
     async with httpx2.AsyncClient(transport=InProcess(app), base_url="http://cumulet") as http:
         for kind, name in local_agents(config):
             secret = chance.token()
@@ -185,6 +188,19 @@ async def running(
                 task.cancel()
             if tasks:
                 await asyncio.wait(tasks)
+
+
+async def _forget(db: Database, config: Config) -> None:
+    """Remove what is kept for a time only, now and then."""
+    while True:
+        try:
+            more = True
+            while more:
+                more = await db.write(retention.forget, config.reconcile.history_days)
+                await asyncio.sleep(0)  # requests come in between
+        except Unavailable as error:
+            log.warning("nothing old was removed", reason=error.message)
+        await asyncio.sleep(3600)
 
 
 def _tell(task: asyncio.Task[None]) -> None:

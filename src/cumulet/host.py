@@ -83,7 +83,8 @@ async def _run(
             await asyncio.wait([serving])
             return
         try:
-            serving.result()
+            with datadir.usable(directory):
+                serving.result()
         except Rejected as error:
             hint = {401: " Get a new one with 'cumulet token host'."}.get(error.status, "")
             raise Refused(f"The cloud at {url} refused this host: {error.message}{hint}", REFUSED) from error

@@ -247,7 +247,11 @@ class Worker:
         """Sweep again and again, until cancelled, and raise the alarm when something is found."""
         while True:
             await asyncio.sleep(every)
-            self.found = await self.db.write(sweep.sweep, floor=floor, stuck_after=stuck_after)
+            try:
+                self.found = await self.db.write(sweep.sweep, floor=floor, stuck_after=stuck_after)
+            except Unavailable as error:
+                log.error("no sweep was made", reason=error.message)
+                continue
             for finding in self.found:
                 log.warning(
                     "the sweep found something", kind=finding.kind, id=finding.id, what=finding.message
