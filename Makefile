@@ -5,7 +5,7 @@ RUN = $(VENV)/bin/python
 # The whole suite is for two cores.
 WORKERS ?= 2
 
-.PHONY: install up demo test check docs format lock bench conformance clean
+.PHONY: install up demo test soak check docs format lock bench conformance clean
 
 install: $(VENV)/installed
 
@@ -25,6 +25,11 @@ demo: install
 test: install
 	.ci/part tests 900 $(RUN) -m tests.postgres $(RUN) -m pytest -q -n $(WORKERS) --no-skips --ignore=tests/contract
 	.ci/part contract 240 $(RUN) -m pytest -q -n $(WORKERS) --no-skips --may-be-empty tests/contract
+
+# Runs of the simulated cloud with fresh seeds.
+SECONDS ?= 60
+soak: install
+	$(RUN) -m tests.sim.soak --seconds $(SECONDS)
 
 check: install
 	$(VENV)/bin/ruff format --check --quiet .
