@@ -14,6 +14,7 @@ import pytest
 from tests.cloud import CHEAP, TestCloud, running_cloud, until
 
 from cumulet.config import Config, Hosts, Images
+from cumulet.core import faults
 from cumulet.db.engine import Database
 from cumulet.drivers import qcow2
 
@@ -282,7 +283,84 @@ async def test_web_download_can_be_switched_off(db: Database, directory: Path) -
     async with running_cloud(db, directory, config=config) as cloud:
         assert (await fetch(cloud, await new(cloud), "http://example.org/x")).status_code == 400
         value = (await cloud.get("/image/v2/info/import")).json()["import-methods"]["value"]
-        assert value == ["glance-direct", "copy-image"]
+        assert value == ["glance-direct", "glance-download", "copy-image"]
+
+
+# --- other images ---
+
+
+async def download(
+    cloud: TestCloud, id: str, other: str, region: str = "RegionOne", interface: str = "public"
+) -> httpx2.Response:
+    method = {
+        "name": "glance-download",
+        "glance_image_id": other,
+        "glance_region": region,
+        "glance_service_interface": interface,
+    }
+    return await cloud.post(f"{IMAGES}/{id}/import", json={"method": method})
+
+
+async def test_an_image_from_another_one(cloud: TestCloud, directory: Path) -> None:
+    data = os.urandom(300_000)
+    other = await new(cloud, hw_cpu_cores="5", os_distro="rhel", speed="fast", **{"trait:SSD": "required"})
+    await cloud.put(f"{IMAGES}/{other}/file", content=data, headers=BINARY)
+    id = await new(cloud, disk_format="iso", container_format="ovf", hw_cpu_cores="1", color="red")
+    assert (await download(cloud, id, other)).status_code == 202
+    image = await settled(cloud, id)
+    assert image["status"] == "active", await tasks_of(cloud, id)
+    assert (image["disk_format"], image["container_format"]) == ("raw", "bare")
+    assert (image["hw_cpu_cores"], image["os_distro"], image["trait:SSD"]) == ("5", "rhel", "required")
+    assert image["color"] == "red"
+    assert "speed" not in image
+    # They have nothing to do with each other afterwards.
+    assert (await cloud.delete(f"{IMAGES}/{other}")).status_code == 204
+    assert (await cloud.get(f"{IMAGES}/{other}")).status_code == 404
+    assert (await cloud.get(f"{IMAGES}/{id}/file")).content == data
+    assert len(stored(directory)) == 2
+
+
+async def test_an_image_from_one_that_is_not_there(cloud: TestCloud) -> None:
+    missing = "00000000-1111-2222-3333-444455556666"
+    queued = await new(cloud)
+    hidden = str((await cloud.post(IMAGES, json={"visibility": "private"}, as_="other")).json()["id"])
+    for other, region, interface, why in (
+        (missing, "RegionOne", "public", "No image found"),
+        (hidden, "RegionOne", "public", "No image found"),
+        (queued, "RegionOne", "public", "it has no bytes"),
+        (missing, "nowhere", "public", "has no image service"),
+        (missing, "RegionOne", "odd", "has no image service"),
+    ):
+        id = await new(cloud, os_distro="windows")
+        assert (await download(cloud, id, other, region, interface)).status_code == 202
+        image = await show(cloud, id)
+        assert image["status"] == "queued"
+        assert image["os_distro"] == "windows"
+        assert image["os_glance_failed_import"] == "file"
+        (task,) = await tasks_of(cloud, id)
+        assert task["status"] == "failure"
+        assert why in task["message"]
+    assert (await download(cloud, id, "foo")).status_code == 400
+    body = {"method": {"name": "glance-download", "glance_image_id": missing}}
+    assert (await cloud.post(f"{IMAGES}/{id}/import", json=body)).status_code == 400
+
+
+async def test_the_other_image_is_deleted_before_it_is_read(cloud: TestCloud, directory: Path) -> None:
+    other, id = await new(cloud), await new(cloud)
+    await cloud.put(f"{IMAGES}/{other}/file", content=b"abc", headers=BINARY)
+    hold = await cloud.db.write(faults.add, faults.Rule(step="file.ensure", effect="hold"))
+    await download(cloud, id, other)
+    assert (await show(cloud, id))["status"] == "importing"
+    assert (await cloud.delete(f"{IMAGES}/{other}")).status_code == 204
+    image = await settled(cloud, id)
+    assert image["status"] == "queued"
+    assert "was deleted" in (await tasks_of(cloud, id))[0]["message"]
+    await cloud.db.write(faults.remove, hold)
+
+    async def empty() -> bool:
+        return stored(directory) == []
+
+    await until(empty)
 
 
 # --- copies, and what is refused ---
@@ -432,7 +510,12 @@ async def test_what_tasks_refuse(cloud: TestCloud) -> None:
 
 async def test_info(cloud: TestCloud) -> None:
     info = (await cloud.get("/image/v2/info/import")).json()
-    assert info["import-methods"]["value"] == ["glance-direct", "web-download", "copy-image"]
+    assert info["import-methods"]["value"] == [
+        "glance-direct",
+        "web-download",
+        "glance-download",
+        "copy-image",
+    ]
     assert [store["id"] for store in (await cloud.get("/image/v2/info/stores")).json()["stores"]] == ["file"]
     assert (await cloud.get("/image/v2/info/stores/detail")).status_code == 403
     assert (await cloud.get("/image/v2/info/stores/detail", as_="service")).status_code == 200

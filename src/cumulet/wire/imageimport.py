@@ -13,6 +13,9 @@ STORES = 100
 class Method(Struct):
     name: str
     uri: Annotated[str, Meta(max_length=2000)] | None = None
+    glance_region: str | None = None
+    glance_image_id: str | None = None
+    glance_service_interface: str = "public"
 
 
 class Import(Struct):

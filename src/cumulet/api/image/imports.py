@@ -5,6 +5,7 @@ See the image API reference, "Interoperable image import", "Import info", "Store
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 from cumulet.api.asgi import MethodNotAllowed, Route
@@ -13,6 +14,7 @@ from cumulet.api.image.links import link
 from cumulet.api.request import Request, Response, accepted, ok
 from cumulet.core.images import finding, importing, tasks, usage
 from cumulet.core.images.changing import New
+from cumulet.core.images.importing import Remote
 from cumulet.core.images.tasks import Task
 from cumulet.db.query import MarkerNotFound, Query
 from cumulet.errors import Invalid
@@ -24,7 +26,7 @@ from cumulet.wire.forms import instant
 
 def methods(request: Request) -> list[str]:
     """How images can be imported here."""
-    names = ["glance-direct", "web-download", "copy-image"]
+    names = ["glance-direct", "web-download", "glance-download", "copy-image"]
     return [name for name in names if name != "web-download" or request.cloud.config.images.web_download]
 
 
@@ -35,14 +37,36 @@ async def import_image(request: Request) -> Response:
     method = asked.method.name
     if method not in methods(request):
         raise Invalid(f"Unknown import method name '{method}'.")
-    url = None
+    url = remote = None
     if method == "web-download":
         url = _address(request, asked.method.uri, "URI for web-download")
-    check = permit.may(request, "copy_image" if method == "copy-image" else "modify_image")
+    if method == "glance-download":
+        remote = _remote(request, asked.method)
     await request.cloud.db.write(
-        importing.begin, request.caller, request.params["image_id"], method, url, body, check
+        importing.begin,
+        request.caller,
+        request.params["image_id"],
+        method,
+        body,
+        permit.may(request, "copy_image" if method == "copy-image" else "modify_image"),
+        url=url,
+        remote=remote,
     )
     return accepted()
+
+
+def _remote(request: Request, method: imageimport.Method) -> Remote:
+    """Which image is meant. Raises Invalid."""
+    region, id = method.glance_region, method.glance_image_id
+    for name, value in (("glance_region", region), ("glance_image_id", id)):
+        if value is None:
+            raise Invalid(f"'{name}' needs to be set for glance-download import method")
+    try:
+        uuid.UUID(id)
+    except ValueError:
+        raise Invalid(f"Remote image id does not look like a UUID: {id}") from None
+    check = permit.may(request, "download_image")
+    return Remote(str(region), method.glance_service_interface, str(id), check)
 
 
 def _address(request: Request, text: str | None, what: str) -> str:

@@ -94,7 +94,7 @@ def patch(tx: Tx, caller: Caller, id: str, changes: Sequence[Change], check: Che
     if len(properties) > len(image.properties):
         _limit("properties", len(properties), PROPERTIES)
     if changes:
-        _write(tx, image, fields, properties)
+        write(tx, image, fields, properties)
     return _written(tx, id)
 
 
@@ -133,7 +133,8 @@ def _change_property(change: Change, properties: dict[str, str]) -> None:
         properties[change.name] = change.value
 
 
-def _write(tx: Tx, image: Image, fields: dict[str, Any], properties: Mapping[str, str]) -> None:
+def write(tx: Tx, image: Image, fields: dict[str, Any], properties: Mapping[str, str]) -> None:
+    """Write an image's changed fields, and its properties as they are from now on."""
     tags = fields.pop("tags", None)
     tx.update("images", image.id, **fields, updated_at=tx.now)
     if "owner" in fields:

@@ -40,7 +40,8 @@ def fill_from_disk(tx: Tx, id: str, *, disk: str, host: str) -> None:
 
 
 def fill(tx: Tx, id: str, origin: Mapping[str, Any], status: str = "saving") -> None:
-    """Fill a queued image: from {"upload": id}, {"url": address}, or {"source": {"claim", "agent"}}.
+    """Fill a queued image: from {"upload": id}, {"url": address}, {"copy": claim of another image}, or
+    {"source": {"claim", "agent"}}.
 
     With an upload or an address ``limit`` is the largest number of bytes that is taken.
     """
@@ -87,9 +88,10 @@ def view(tx: Tx, id: str, limits: Limits) -> plan.Image | None:
         now=tx.now,
         patience=limits.patience,
         store=agents.of_kind(tx, "image") if row["status"] in plan.FILLING else None,
-        incoming="upload" in origin or "url" in origin,
+        incoming=bool(origin.keys() & {"upload", "url", "copy"}),
         temporary=bool(origin.get("temporary")),
-        abandoned=origin.get("abandoned"),
+        abandoned=origin.get("abandoned") or _gone(tx, origin.get("copy")),
+        original=origin.get("copy"),
         cause=origin.get("cause"),
         size=row["size"],
         source=_source(tx, row, origin.get("source")),
@@ -100,6 +102,13 @@ def view(tx: Tx, id: str, limits: Limits) -> plan.Image | None:
         },
         agents=agents.views(tx, {claim.agent for claim in claims}),
     )
+
+
+def _gone(tx: Tx, claim: str | None) -> str | None:
+    """Why an image cannot be copied from a claim any more."""
+    if claim is None or tx.value("select wanted from claims where id = :id", id=claim):
+        return None
+    return "the image that it is copied from was deleted"
 
 
 def _source(tx: Tx, row: Row, source: Mapping[str, str] | None) -> plan.Source | None:

@@ -1,8 +1,8 @@
 """The plan of an image. Pure.
 
 An image's bytes are the claim ``file`` of the image store. They come from an upload, which the store fetches
-from the process that has the client, from an address on the web, which the store reads, or from a
-``source``: a copy of a disk or volume, made where that is.
+from the process that has the client, from an address on the web, which the store reads, from another image, or
+from a ``source``: a copy of a disk or volume, made where that is.
 
 What is staged (``uploading``) has its bytes in the store already, and becomes ``active`` when it is imported.
 """
@@ -58,6 +58,8 @@ class Image(msgspec.Struct, frozen=True):
     store: str | None = None
     #: Its bytes come from a client or from the web: it goes back to be tried again if they do not come.
     incoming: bool = False
+    #: The claim of another image's bytes that it is a copy of.
+    original: str | None = None
     #: It was made for its import alone, and goes if that fails.
     temporary: bool = False
     #: Why nobody sends the bytes any more, and the kind of reason.
@@ -159,7 +161,8 @@ def want_its_bytes(view: Image) -> Step | None:
     if view.store is None:
         return Wait("there is no image store")
     source = _claim(view, "source")
-    return (Open("file", view.store, view.spec, (source.id,) if source else ()),)
+    origin = source.id if source else view.original
+    return (Open("file", view.store, view.spec, (origin,) if origin else ()),)
 
 
 def show_it_active(view: Image) -> Step | None:
