@@ -64,7 +64,8 @@ _EVERYTHING = (
 _HIDDEN = frozenset(
     {
         "user_data", "key_data", "admin_password_digest", "request", "attempts", "counters", "pending",
-        "image_properties",
+        "image_properties", "desired", "placed", "giving_up", "state_is_reset", "devices_pending", "vcpus", "ram",
+        "flavorid", "locked_by", "shelved_image_id", "shelved_at", "build_until",
     }
 )  # fmt: skip
 #: Columns that are times, which expressions see as text.
