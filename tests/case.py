@@ -435,14 +435,21 @@ class Case:
                     await asyncio.sleep(0.002)
         except TimeoutError:
             waits = await self.db.read(
-                lambda tx: tx.all("select id, kind, rule, waiting from holders where waiting is not null")
+                lambda tx: tx.all(
+                    "select id, kind, due, rule, waiting from holders where waiting is not null or due is not null"
+                )
+            )
+            servers = await self.db.read(
+                lambda tx: tx.all("select id, desired, vm_state, task_state, host, attempts from servers")
             )
             claims = await self.db.read(
                 lambda tx: tx.all(
                     "select kind, part, wanted, seen, error, holder from claims where not wanted or error is not null"
                 )
             )
-            raise AssertionError(f"waited in vain for {what}; waiting: {waits}; claims: {claims}") from None
+            raise AssertionError(
+                f"waited in vain for {what}; servers: {servers}; waiting: {waits}; claims: {claims}"
+            ) from None
 
     async def settle(self) -> None:
         """No work is under way, and everybody has looked at everything twice."""

@@ -41,6 +41,8 @@ def register(tx: Tx, kind: AgentKind, name: str, token: str, facts: Mapping[str,
         "agents", id=id, kind=kind, name=name, token_digest=digest(token), facts=dict(facts or {}),
         created_at=tx.now, updated_at=tx.now, number=number,
     )  # fmt: skip
+    # Some may have been waiting for an agent of its kind since before there was one.
+    holders.touch_all(tx, tx.values("select id from holders where waiting is not null"))
     return id
 
 

@@ -360,18 +360,8 @@ def close_destroyed(tx: Tx, agent: str) -> int:
     closed = 0
     for some in chunks(ids):
         tx.run("update claims set seen = 'absent', acted = revision, error = null where id in :ids", ids=some)
+        # What was given up in this very transaction need not be told: nobody is there to hear it.
+        tx.moved.get(agent, set()).difference_update(some)
         _close(tx, list(by_id(tx, some).values()))
         closed += len(some) - len(by_id(tx, some))
     return closed
-
-
-def _close_if_done(tx: Tx, id: str) -> None:
-    """A claim was seen absent while something still needed it; it may be closed now."""
-    claim = by_id(tx, [id]).get(id)
-    if (
-        claim is not None
-        and not claim.wanted
-        and claim.seen == "absent"
-        and id not in tx.moved.get(claim.agent, ())
-    ):
-        _close(tx, [claim])

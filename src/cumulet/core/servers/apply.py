@@ -156,14 +156,17 @@ def _release_port(tx: Tx, change: plan.ReleasePort) -> None:
 
 
 def _keep_addresses(tx: Tx, view: plan.Server, claim_id: str) -> None:
-    """A guest that nobody reaches may still use its addresses: nobody else gets them until its tap is gone."""
+    """A guest that nobody reaches may still use its addresses: nobody else gets them until its tap is gone.
+
+    With a host that is destroyed it is gone already.
+    """
     claim = next(claim for claim in view.claims if claim.id == claim_id)
     if claim.kind != "tap":
         return
     for fixed in claim.spec.get("addresses", ()):
         tx.run(
-            "insert into held_ips (subnet_id, address, claim) select id, :address, :claim from subnets where id = :subnet "
-            "on conflict do nothing",
+            "insert into held_ips (subnet_id, address, claim) select s.id, :address, c.id from subnets s, claims c "
+            "where s.id = :subnet and c.id = :claim on conflict do nothing",
             subnet=fixed["subnet"], address=fixed["address"], claim=claim_id,
         )  # fmt: skip
 

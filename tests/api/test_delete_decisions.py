@@ -1,0 +1,323 @@
+"""Which way a delete takes, by the state of the server: a test for each row of Nova's decision table.
+
+Nova chooses among stopping the build, destroying the record, a local delete and a delete on the host (see
+nova/compute/api.py, ``_delete``). A client sees the same answers here; what goes and what stays is in
+test_delete_cleans.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cumulet.db.engine import Database
+from tests.case import COMPUTE, H1, H2, H3, IMAGE, Case, stage
+
+pytestmark = pytest.mark.anyio
+
+
+async def prepare(case: Case) -> None:
+    """A port and two volumes of the user's; the second goes with its server."""
+    case.own_port = (await case.make_port())["id"]  # type: ignore[attr-defined]
+    case.own_volume, case.doomed = await case.make_volume(), await case.make_volume()  # type: ignore[attr-defined]
+    await case.settle()
+    case.remember()
+
+
+def everything(case: Case) -> dict[str, Any]:
+    """A request for a server with everything that can be left behind."""
+    volume = {"source_type": "volume", "destination_type": "volume"}
+    return {
+        "config_drive": True,
+        "tags": ["t"],
+        "networks": [{"port": case.own_port}, {"uuid": case.network2["id"]}],  # type: ignore[attr-defined]
+        "block_device_mapping_v2": [
+            {"boot_index": 0, "uuid": case.image, "source_type": "image", "destination_type": "local"},
+            {**volume, "uuid": case.own_volume},  # type: ignore[attr-defined]
+            {**volume, "uuid": case.doomed, "delete_on_termination": True},  # type: ignore[attr-defined]
+        ],
+    }
+
+
+async def delete(case: Case, server: str) -> int:
+    return (await case.cloud.delete(f"{COMPUTE}/servers/{server}")).status_code
+
+
+async def shows(case: Case, server: str) -> tuple[Any, ...]:
+    shown = await case.server(server)
+    names = ("OS-EXT-SRV-ATTR:host", "OS-EXT-STS:vm_state", "OS-EXT-STS:task_state")
+    return tuple(shown[name] for name in names)
+
+
+async def deletes(case: Case, server: str) -> int:
+    """How many deletes the history tells of."""
+    return len([action for action in await case.actions(server) if action["action"] == "delete"])
+
+
+async def ends(case: Case, server: str) -> None:
+    """The server is gone; at once it holds nothing, and in the end nothing is left."""
+    await case.gone(server)
+    case.clean_at_once(case.doomed)  # type: ignore[attr-defined]
+    assert await deletes(case, server) == 1
+    await case.volume_gone(case.doomed)  # type: ignore[attr-defined]
+    await case.clean(case.doomed)  # type: ignore[attr-defined]
+
+
+# --- without a host ---
+
+
+async def test_d1_not_yet_placed(db: Database, directory: Path) -> None:
+    """No host, not in ERROR: the build is stopped, and the server is gone with the answer."""
+    async with stage(db, directory) as case:
+        await prepare(case)
+        rule = await case.held("schedule")
+        server = await case.create(**everything(case))
+        await case.waits(server, "a fault rule holds the step schedule")
+        assert await shows(case, server) == (None, "building", "scheduling")
+        assert await delete(case, server) == 204
+        await case.call("GET", f"{COMPUTE}/servers/{server}", 404, as_="admin")
+        await case.release(rule)
+        await ends(case, server)
+
+
+async def test_d2_between_two_attempts(db: Database, directory: Path) -> None:
+    """It was on a host, and is on none at the moment: the same, and what the attempt left is gone already."""
+    async with stage(db, directory) as case:
+        await prepare(case)
+        server = await between_attempts(case)
+        assert (await shows(case, server))[:2] == (None, "building")
+        assert await delete(case, server) == 204
+        await case.gone(server)
+        await case.release()
+        await ends(case, server)
+        assert [case.things(host) for host in (H1, H2, H3)] == [[], [], []]
+
+
+async def between_attempts(case: Case) -> str:
+    """A server whose first attempt failed, and whose next one is held before a host is chosen."""
+    first = await case.held("guest.ensure")
+    server = await case.create(**everything(case))
+    await case.struck(first)
+    await case.held("schedule")
+    await case.instead(first, "guest.ensure")
+    await case.waits(server, "a fault rule holds the step schedule")
+    return server
+
+
+async def test_d3_somebody_was_faster(db: Database, directory: Path) -> None:
+    """Two deletes of a server that is gone with the first: neither fails."""
+    async with stage(db, directory) as case:
+        await prepare(case)
+        rule = await case.held("schedule")
+        server = await case.create(**everything(case))
+        await case.waits(server, "a fault rule holds the step schedule")
+        answers = await asyncio.gather(delete(case, server), delete(case, server))
+        assert sorted(answers) == [204, 404]
+        assert await delete(case, server) == 404
+        await case.release(rule)
+        await ends(case, server)
+
+
+async def test_d4_a_host_took_it_meanwhile(db: Database, directory: Path) -> None:
+    """The choice of a host and the delete take turns: whichever is first, the delete finds all that there is."""
+    async with stage(db, directory, hosts=1) as case:
+        await prepare(case)
+        more = everything(case)
+        # Each turn needs the volume that would go with it.
+        more["block_device_mapping_v2"].pop()
+        for turn in range(6):
+            rule = await case.held("schedule")
+            server = await case.create(**more)
+            await case.waits(server, "a fault rule holds the step schedule")
+            release = asyncio.create_task(case.release(rule))
+            for _ in range(turn):
+                await asyncio.sleep(0)
+            assert await delete(case, server) == 204
+            await release
+            await case.gone(server)
+            case.clean_at_once()
+        await case.clean()
+
+
+# --- without a host, in ERROR or offloaded ---
+
+
+@pytest.mark.parametrize("why", ["the build failed", "the retry failed", "never placed"])
+async def test_d5_error_without_a_host(db: Database, directory: Path, why: str) -> None:
+    """ERROR without a host: it may hold ports and volumes, and they are given back."""
+    async with stage(db, directory, hosts=2, build_attempts=1 if why == "the build failed" else 2) as case:
+        await prepare(case)
+        if why == "never placed":
+            for host in (H1, H2):
+                await case.enable(host, False)
+        else:
+            await case.fault("guest.ensure", count=None)
+        server = await case.create(**everything(case))
+        await case.server_is(server, "ERROR")
+        await case.release()
+        assert await shows(case, server) == (None, "error", None)
+        assert (await case.volume(case.own_volume))["status"] == "reserved"  # type: ignore[attr-defined]
+        assert await delete(case, server) == 204
+        await case.gone(server)
+        assert (await case.volume(case.own_volume))["status"] == "available"  # type: ignore[attr-defined]
+        if why == "never placed":
+            for host in (H1, H2):
+                await case.enable(host, True)
+        await ends(case, server)
+
+
+async def test_d6_shelved_and_offloaded(db: Database, directory: Path) -> None:
+    """Offloaded: what it kept is given back, and the image of its shelving goes first."""
+    async with stage(db, directory, offload_after=0.0) as case:
+        await prepare(case)
+        server = await case.boot(**everything(case))
+        await case.act(server, "shelve")
+        await case.server_is(server, "SHELVED_OFFLOADED")
+        image = await shelve_image(case, server)
+        assert await shows(case, server) == (None, "shelved_offloaded", None)
+        assert await delete(case, server) == 204
+        await case.gone(server)
+        await case.call("GET", f"{IMAGE}/images/{image}", 404, as_="admin")
+        await ends(case, server)
+
+
+async def shelve_image(case: Case, server: str) -> str:
+    """The image that a shelve made, as its owner sees it."""
+    found = (await case.get(f"{IMAGE}/images?instance_uuid={server}"))["images"]
+    assert [image["status"] for image in found] == ["active"]
+    return str(found[0]["id"])
+
+
+# --- with a host that is away ---
+
+
+async def test_d7_the_host_is_no_more(db: Database, directory: Path) -> None:
+    """The host was declared destroyed: nothing is waited for, and nothing is owed."""
+    async with stage(db, directory, hosts=1) as case:
+        await prepare(case)
+        server = await case.boot(**everything(case))
+        assert await case.host_of(server) == H1
+        lost = [thing.split("/")[-1] for thing in case.things(H1)]
+        await case.down(H1)
+        destroyed = f"/cumulet/v1/agents/{H1}/destroyed"
+        agent = (await case.call("POST", destroyed, as_="admin")).json()["agent"]
+        assert await delete(case, server) == 204
+        await case.gone(server)
+        case.clean_at_once(case.doomed, agent, *lost)  # type: ignore[attr-defined]
+        assert (await case.get("/cumulet/v1/debts?agent=h1", as_="admin"))["debts"] == []
+        await case.clean(case.doomed, agent, *lost)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("how", ["forced down", "silent", "shelved"])
+async def test_d8_the_host_is_down(db: Database, directory: Path, how: str) -> None:
+    """The host does not answer: what can be given back without it is, and the host owes the rest."""
+    patience = {"patience": 0.4} if how == "silent" else {}
+    async with stage(db, directory, offload_after=-1.0, **patience) as case:
+        await prepare(case)
+        server = await case.boot(**everything(case))
+        host = str(await case.host_of(server))
+        image = ""
+        if how == "shelved":
+            await case.act(server, "shelve")
+            await case.server_is(server, "SHELVED")
+            image = await shelve_image(case, server)
+        if how == "silent":
+            await case.cloud.agents[host].stop()
+            await case.until(lambda: is_silent(case, host), "the host to be judged silent")
+        else:
+            await case.down(host)
+        there = case.things(host)
+        assert await delete(case, server) == 204
+        await case.gone(server)
+        if image:
+            await case.call("GET", f"{IMAGE}/images/{image}", 404, as_="admin")
+        # What the host has is untouched, and written down as owed.
+        assert case.things(host) == there != []
+        debts = (await case.get(f"/cumulet/v1/debts?agent={host}", as_="admin"))["debts"]
+        assert {debt["id"] for debt in debts} == {thing.split("/")[-1] for thing in there}
+        await given_back(case, server)
+        if how == "silent":
+            case.cloud.agents[host].start()
+        else:
+            await case.up(host)
+        await case.settle()
+        assert case.things(host) == []
+        await ends(case, server)
+
+
+async def is_silent(case: Case, host: str) -> bool:
+    agents = (await case.get("/cumulet/v1/agents", as_="admin"))["agents"]
+    return bool(next(agent for agent in agents if agent["name"] == host)["state"] == "silent")
+
+
+async def given_back(case: Case, server: str) -> None:
+    """Ports, volumes and allocation are free."""
+    port = await case.port(case.own_port)  # type: ignore[attr-defined]
+    assert (port["device_id"], port["binding:host_id"]) == ("", "")
+    assert await case.ports_of(server) == []
+    assert (await case.volume(case.own_volume))["status"] == "available"  # type: ignore[attr-defined]
+    assert await case.allocations(server) == {}
+    assert await case.usage() == {"Instances": 0, "Cores": 0, "RAM": 0}
+
+
+# --- with a host that is there ---
+
+
+async def test_d10_it_is_being_deleted_already(db: Database, directory: Path) -> None:
+    """Nothing more is done, and that is no error."""
+    async with stage(db, directory, hosts=1) as case:
+        await prepare(case)
+        server = await case.boot(**everything(case))
+        rule = await case.held("guest.remove")
+        assert await delete(case, server) == 204
+        await case.struck(rule)
+        before = await shows(case, server)
+        assert before == (H1, "active", "deleting")
+        for _ in range(3):
+            assert await delete(case, server) == 204
+        assert await shows(case, server) == before
+        await case.release(rule)
+        await ends(case, server)
+
+
+@pytest.mark.parametrize("state", ["ACTIVE", "SHUTOFF", "BUILD", "ERROR", "SHELVED"])
+async def test_d11_the_host_removes_it(db: Database, directory: Path, state: str) -> None:
+    """In whatever state: the host is asked, and until then the server shows that it is being deleted."""
+    async with stage(db, directory, hosts=1, offload_after=-1.0) as case:
+        await prepare(case)
+        server = await into(case, state)
+        if state == "BUILD":
+            # There is no guest yet.
+            rule = await case.held("disk.remove")
+        else:
+            rule = await case.held("guest.remove")
+        assert await delete(case, server) == 204
+        await case.struck(rule)
+        host, _, task = await shows(case, server)
+        assert (host, task) == (H1, "deleting")
+        assert case.things(H1) != []
+        await case.release()
+        await case.gone(server)
+        assert case.things(H1) == []
+        await ends(case, server)
+
+
+async def into(case: Case, state: str) -> str:
+    """A server on its host, in a state."""
+    if state == "BUILD":
+        rule = await case.held("guest.ensure")
+        server = await case.create(**everything(case))
+        await case.struck(rule)
+        return server
+    server = await case.boot(**everything(case))
+    if state == "SHUTOFF":
+        await case.act(server, "os-stop")
+    elif state == "ERROR":
+        await case.act(server, "os-resetState", {"state": "error"}, as_="admin")
+    elif state == "SHELVED":
+        await case.act(server, "shelve")
+    await case.server_is(server, state)
+    return server
