@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 
 from cumulet.chance import RealChance
 from cumulet.db.engine import Database, PostgresDatabase, SqliteDatabase
@@ -32,6 +34,12 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
     if session.config.getoption("--may-be-empty") and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
         session.exitstatus = pytest.ExitCode.OK
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _quiet() -> None:
+    """Nothing below a warning is drawn: there are thousands of steps."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
 
 
 @pytest.fixture(scope="session")

@@ -104,6 +104,8 @@ class Claim(msgspec.Struct, frozen=True):
     part: str = ""
     #: True once its holder stopped waiting for it.
     left: bool = False
+    #: The user's request that led to what is wanted now, for the logs.
+    request_id: str = ""
 
     @property
     def rank(self) -> int:

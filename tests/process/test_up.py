@@ -168,6 +168,24 @@ def test_json_logs_carry_the_request_id_and_no_secret(directory: Path) -> None:
         assert answer.headers["x-subject-token"] not in up.output
 
 
+def test_a_request_can_be_followed_to_the_agent(directory: Path) -> None:
+    with cloud(directory / "data", env={"CUMULET_LOG_FORMAT": "json", "CUMULET_LOG_LEVEL": "debug"}) as up:
+        image = up.get("/image/v2/images?name=tiny")["images"][0]["id"]
+        flavor = up.get("/compute/v2.1/flavors")["flavors"][0]["id"]
+        server = {"name": "s", "imageRef": image, "flavorRef": flavor, "networks": "none"}
+        made = up.request("POST", "/compute/v2.1/servers", json={"server": server})
+        id = made.json()["server"]["id"]
+        up.await_server(id, "ACTIVE")
+        gone = up.request("DELETE", f"/compute/v2.1/servers/{id}")
+        up.await_server(id, None)
+        up.stop()
+    lines = [json.loads(line) for line in up.lines if line.startswith("{")]
+    for answer, steps in ((made, {"disk.ensure", "guest.ensure"}), (gone, {"guest.remove", "disk.remove"})):
+        mine = [line for line in lines if line.get("request_id") == answer.headers["x-openstack-request-id"]]
+        assert {line["step"] for line in mine if line["event"] == "step done"} == steps
+    assert any(line["event"] == "reconciled" and line["request_id"] for line in lines)
+
+
 def test_the_first_words(directory: Path) -> None:
     assert run("--version").stdout == f"cumulet, version {__version__}\n"
     help = run("--help").stdout

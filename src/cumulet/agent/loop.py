@@ -318,7 +318,9 @@ class Agent:
         except (Unreachable, Rejected) as unreachable:
             error = Failed(f"the control plane did not give what was needed: {unreachable}")
         except Exception as unexpected:
-            log.exception("driver failed", claim=claim.id, step=step, agent=self.name)
+            log.exception(
+                "driver failed", claim=claim.id, step=step, agent=self.name, request_id=claim.request_id
+            )
             error = Failed(f"{type(unexpected).__name__}: {unexpected}")
         unknown = False
         if error is not None and driver is not None:
@@ -327,6 +329,13 @@ class Agent:
             except Failed:
                 unknown = True
         self._tasks.pop(claim.id, None)
+        if error is None:
+            log.debug("step done", claim=claim.id, step=step, agent=self.name, request_id=claim.request_id)
+        else:
+            log.info(
+                "step failed", claim=claim.id, step=step, agent=self.name, reason=error.message,
+                request_id=claim.request_id,
+            )  # fmt: skip
         self._finish(claim, thing, error, unknown)
 
     def _finish(self, claim: wire.Claim, thing: Thing | None, error: Failed | None, unknown: bool) -> None:

@@ -110,7 +110,7 @@ def _wire(served: ledger.Served, agent: str) -> wire.Claim:
     claim = served.claim
     return wire.Claim(
         id=claim.id, kind=claim.kind, part=claim.part, holder=claim.holder, wanted=claim.wanted, act=served.act,
-        made=claim.made, revision=claim.revision, spec=dict(claim.spec),
+        made=claim.made, revision=claim.revision, spec=dict(claim.spec), request_id=claim.request_id,
         needs=[
             wire.Need(need.id, need.kind, need.part, dict(need.facts), need.agent == agent) for need in served.needs
         ],

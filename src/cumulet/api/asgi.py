@@ -22,7 +22,7 @@ from cumulet.api import faults
 from cumulet.api.cloud import Cloud
 from cumulet.api.microversion import Version, Versions
 from cumulet.api.request import BODY_LIMIT, ClientGone, Request, Response
-from cumulet.db.engine import Duplicate, StillHeld
+from cumulet.db.engine import REQUEST_ID, Duplicate, StillHeld
 from cumulet.errors import Conflict, CumuletError, Forbidden, Invalid, NotFound, Unauthorized
 
 log = structlog.get_logger()
@@ -173,6 +173,8 @@ class Application:
     async def _answer(self, area: Area, request: Request) -> Response:
         try:
             with structlog.contextvars.bound_contextvars(request_id=request.id):
+                # What an agent reports belongs to the request that it works for, not to its own.
+                REQUEST_ID.set(request.id if area.authenticate is None else None)
                 response = await self._raced(area, request)
         except CumuletError as error:
             status, body = faults.render(area.name, area.dialect, error, request.id, request.version)

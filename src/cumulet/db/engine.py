@@ -19,6 +19,7 @@ import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
@@ -37,6 +38,9 @@ Dialect = Literal["sqlite", "postgresql"]
 
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_][a-z0-9_]*)")
 _NAME = re.compile(r"[a-z_][a-z0-9_]*\Z")
+#: The id of the user's request that the present task serves. It goes with what the request leads to: into the rows of
+#: holders and claims, through the worker, to the agents, and into their logs.
+REQUEST_ID: ContextVar[str | None] = ContextVar("request_id", default=None)
 #: How often a transaction is run again after a serialization failure or a deadlock.
 RETRIES = 8
 
@@ -81,6 +85,8 @@ class Tx:
         #: What runs last in the transaction, once each.
         self.before_commit: dict[str, Callable[[Tx], None]] = {}
         self.statements = 0
+        #: The request that this is for; None where nobody asked.
+        self.request_id = REQUEST_ID.get()
         #: How often each table was written here, and what was read since; see ``memo``.
         self._written: dict[str, int] = {}
         self._deletes = 0

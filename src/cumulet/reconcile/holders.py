@@ -7,7 +7,7 @@ from cumulet.db.engine import Tx
 
 def create(tx: Tx, id: str, kind: str, project_id: str | None) -> None:
     """A new holder; the row of its kind, with the same id, comes after it. It is looked at before the commit."""
-    tx.insert("holders", id=id, kind=kind, project_id=project_id)
+    tx.insert("holders", id=id, kind=kind, project_id=project_id, request_id=tx.request_id)
     touch(tx, id)
 
 
@@ -32,7 +32,10 @@ def now(tx: Tx, id: str) -> None:
 
 def later(tx: Tx, id: str, due: float | None = None) -> None:
     """Reconcile the holder in a transaction of its own, now or at ``due``."""
-    tx.run("update holders set due = :due where id = :id", due=tx.now if due is None else due, id=id)
+    tx.run(
+        "update holders set due = :due, request_id = coalesce(:request, request_id) where id = :id",
+        due=tx.now if due is None else due, request=tx.request_id, id=id,
+    )  # fmt: skip
     tx.wakes.add("due")
 
 

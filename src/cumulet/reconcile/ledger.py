@@ -63,7 +63,7 @@ def awaits(claim: Claim, need: Claim) -> bool:
 
 # --- reading ---
 
-_COLUMNS = "id, kind, holder, agent, wanted, revision, seen, acted, made, spec, facts, error, failing_since, part, is_left"
+_COLUMNS = "id, kind, holder, agent, wanted, revision, seen, acted, made, spec, facts, error, failing_since, part, is_left, request_id"
 _QUALIFIED = ", ".join(f"c.{name.strip()}" for name in _COLUMNS.split(","))
 
 
@@ -75,7 +75,7 @@ def _claim(tx: Tx, row: Row, needs: tuple[str, ...]) -> Claim:
         id=row["id"], kind=row["kind"], holder=row["holder"], agent=row["agent"], wanted=row["wanted"],
         revision=row["revision"] + moved, seen=row["seen"], acted=row["acted"], made=row["made"], spec=row["spec"],
         facts=row["facts"], error=row["error"], failing_since=row["failing_since"], needs=needs,
-        part=row["part"], left=row["is_left"],
+        part=row["part"], left=row["is_left"], request_id=row["request_id"] or "",
     )  # fmt: skip
 
 
@@ -198,7 +198,7 @@ def open(
     id = id or tx.uuid()
     tx.insert(
         "claims", id=id, kind=kind, holder=holder, opened_for=holder, project_id=project_id, agent=agent,
-        spec=dict(spec), part=part, created_at=tx.now, updated_at=tx.now,
+        spec=dict(spec), part=part, request_id=tx.request_id, created_at=tx.now, updated_at=tx.now,
     )  # fmt: skip
     for need in needs:
         tx.insert("needs", claim=id, needs=need)
@@ -217,7 +217,8 @@ def open_debt(tx: Tx, *, id: str, kind: str, agent: str) -> None:
 
 def respec(tx: Tx, claim: Claim, spec: Mapping[str, Any], needs: Iterable[str] = ()) -> None:
     """Want the thing to be different; ``needs`` are added to what it needs."""
-    tx.update("claims", claim.id, spec=dict(spec), updated_at=tx.now)
+    request = tx.request_id or claim.request_id or None
+    tx.update("claims", claim.id, spec=dict(spec), request_id=request, updated_at=tx.now)
     for need in needs:
         if need not in claim.needs:
             tx.insert("needs", claim=claim.id, needs=need)
@@ -232,8 +233,9 @@ def unwant(tx: Tx, claims: Iterable[Claim]) -> None:
     ids = tuple(claim.id for claim in wanted)
     # A removal that fails is another failure than the making that failed before it.
     tx.run(
-        "update claims set wanted = false, failing_since = null, error = null, updated_at = :now where id in :ids",
-        now=tx.now, ids=ids,
+        "update claims set wanted = false, failing_since = null, error = null, updated_at = :now, "
+        "request_id = coalesce(:request, request_id) where id in :ids",
+        now=tx.now, request=tx.request_id, ids=ids,
     )  # fmt: skip
     for claim in wanted:
         _move(tx, claim.agent, claim.id)

@@ -220,11 +220,15 @@ class Worker:
             await self.db.write(_push_back, id)
 
     def _reconcile(self, tx: Tx, id: str) -> None:
-        row = tx.one(f"select due from holders where id = :id{tx.skip_locked}", id=id)
+        row = tx.one(f"select due, request_id from holders where id = :id{tx.skip_locked}", id=id)
         if row is None or row["due"] is None or row["due"] > tx.now:
             return  # another worker has it, or had it
         tx.run("update holders set due = null where id = :id", id=id)
-        self.reconciler.reconcile(tx, id)
+        # What is done now is still for the request that left it to be done.
+        tx.request_id = row["request_id"]
+        with structlog.contextvars.bound_contextvars(request_id=row["request_id"]):
+            self.reconciler.reconcile(tx, id)
+            log.debug("reconciled", holder=id)
 
     async def judge(self, every: float) -> None:
         """Judge again and again which agents are silent, until cancelled."""

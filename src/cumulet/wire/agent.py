@@ -63,6 +63,8 @@ class Claim(msgspec.Struct, frozen=True):
     revision: int
     spec: dict[str, Any]
     needs: list[Need]
+    #: The user's request that this is for, to be named in logs.
+    request_id: str = ""
 
 
 class Question(msgspec.Struct, frozen=True):

@@ -51,6 +51,8 @@ holders = table(
     text("rule", null=True),
     text("waiting", null=True),
     moment("waiting_since", null=True),
+    #: The user's request that it was last touched for.
+    text("request_id", null=True),
     #: The server that it is deleted with, and that waits for it.
     text("leaving_with", null=True, index=True),
     sa.Index(
@@ -83,6 +85,8 @@ claims = table(
     moment("failing_since", null=True),
     flag("is_left"),
     text("left_reason", null=True),
+    #: The user's request that led to what is wanted now.
+    text("request_id", null=True),
     moment("created_at"),
     moment("updated_at"),
     sa.Index("ix_claims_agent_revision", "agent", "revision"),

@@ -1,4 +1,4 @@
--- made by make docs from tables with digest 05bf90ffd47e5670ac3e4d5d9dcfb25eecd0f339a265f341bc19f22a6a77a63f
+-- made by make docs from tables with digest 6a37da77b00df0d6a5e096797216e02b269e2afce9ac9b9107eef49ff841a5fa
 CREATE TABLE flavors (
 	id TEXT NOT NULL, 
 	flavorid TEXT NOT NULL, 
@@ -260,6 +260,7 @@ CREATE TABLE holders (
 	rule TEXT, 
 	waiting TEXT, 
 	waiting_since DOUBLE, 
+	request_id TEXT, 
 	leaving_with TEXT, 
 	CONSTRAINT pk_holders PRIMARY KEY (id)
 );
@@ -700,6 +701,7 @@ CREATE TABLE claims (
 	failing_since DOUBLE, 
 	is_left BOOLEAN DEFAULT 0 NOT NULL, 
 	left_reason TEXT, 
+	request_id TEXT, 
 	created_at DOUBLE NOT NULL, 
 	updated_at DOUBLE NOT NULL, 
 	CONSTRAINT pk_claims PRIMARY KEY (id), 
