@@ -8,6 +8,7 @@ import functools
 import gc
 import ipaddress
 import os
+import resource
 import signal
 import socket
 import sqlite3
@@ -63,6 +64,7 @@ def up(
     """Serve until SIGTERM or SIGINT. Raises Refused when it cannot start."""
     logs.configure(config.log)
     _check_address(config)
+    _allow_files()
     for kind, _ in local_agents(config):
         build.check(kind, config)
     directory = config.directory
@@ -82,6 +84,13 @@ def up(
         process = _Process(config, directory, db, chance, secrets, listening)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(process.serve(write_env, merge, say))
+
+
+def _allow_files() -> None:
+    """Every connection, and every agent of the process, has a file open: take as many as the system lets us."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _check_address(config: Config) -> None:
