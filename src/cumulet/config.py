@@ -235,10 +235,14 @@ def load(
     _merge(tree, _from_environment(environment))
     _merge(tree, flags or {})
     try:
-        return msgspec.convert(tree, Config, strict=False)
+        found = msgspec.convert(tree, Config, strict=False)
     except msgspec.ValidationError as error:
         where = f" in {file}" if file else ""
         raise Refused(f"The settings{where} are not valid: {error}. See docs/settings.md.", 2) from error
+    if found.hosts.hypervisor == "qemu" and "backend" not in tree.get("volumes", {}):
+        # Guests of this machine can open files, and what a simulated back end has is nothing to open.
+        return msgspec.structs.replace(found, volumes=msgspec.structs.replace(found.volumes, backend="files"))
+    return found
 
 
 def _merge(tree: dict[str, Any], over: Mapping[str, Any]) -> None:

@@ -17,11 +17,12 @@ from cumulet.agent.loop import Agent, Crashed
 from cumulet.agent.store import Store
 from cumulet.chance import Chance
 from cumulet.config import Config
-from cumulet.drivers import qemu, sim
+from cumulet.drivers import program, qemu, sim
 from cumulet.drivers.base import Driver
 from cumulet.drivers.download import Rules
 from cumulet.drivers.imagefiles import ImageFiles
 from cumulet.drivers.qemu import host
+from cumulet.drivers.volumefiles import VolumeFiles
 
 log = structlog.get_logger()
 
@@ -68,6 +69,8 @@ def facts(kind: Kind, config: Config, directory: Path) -> dict[str, Any]:
             # A simulated host connects an export before its guest uses it, and loses it when it is removed.
             "connects": config.volumes.backend == "sim",
             "fences": config.volumes.backend == "sim",
+            # A file is locked by the guest that writes to it.
+            "multiattach": config.volumes.backend == "sim",
         }
     return {}
 
@@ -87,6 +90,9 @@ def drivers(
         return qemu.drivers(directory, store.working, client.bytes_of, config.hosts, closing)
     if kind == "host":
         return [sim.SimDriver(directory, sim.HOST_KINDS, chance)]
+    if kind == "volume" and config.volumes.backend == "files":
+        user = program.user(config.hosts.guest_user)
+        return [VolumeFiles(directory, store.working, client.bytes_of, user)]
     if kind == "volume":
         return [sim.SimDriver(directory, sim.VOLUME_KINDS, chance, target=name)]
     if kind == "network":

@@ -68,7 +68,7 @@ def capabilities(backend: Backend) -> dict[str, Any]:
         "QoS_support": False,
         "thin_provisioning_support": True,
         "thick_provisioning_support": False,
-        "multiattach": True,
+        "multiattach": bool(backend.facts.get("multiattach", True)),
         "consistent_group_snapshot_enabled": False,
         "backend_state": "up" if backend.up else "down",
     }

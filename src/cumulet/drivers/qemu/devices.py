@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from cumulet.drivers import qcow2
 from cumulet.drivers.base import Failed
+from cumulet.drivers.qemu import files as disk_files
 from cumulet.drivers.qemu.machine import (
     Drive,
     File,
@@ -50,6 +50,7 @@ async def change(monitor: Monitor, machine: Machine, patience: float) -> None:
         partial(_plug_drive, monitor, one) for one in machine.drives if one.pluggable and one.id not in there
     ]
     steps += [partial(_plug_nic, monitor, one) for one in machine.nics if one.id not in there]
+    steps.append(partial(enlarge, monitor, machine))
     steps += [partial(_unplug, monitor, id, patience) for id in sorted(there - wanted)]
     failures = []
     for step in steps:
@@ -67,6 +68,21 @@ async def change(monitor: Monitor, machine: Machine, patience: float) -> None:
 def plug(part: str) -> str:
     """The cause of a failure to plug in a device."""
     return f"plug {part}"
+
+
+async def enlarge(monitor: Monitor, machine: Machine) -> None:
+    """Give volumes the size that they should have: while a guest has one open, nobody else can. Raises Failed."""
+    drives = [drive for drive in machine.drives if drive.size is not None and not drive.readonly]
+    if not drives:
+        return
+    found = await monitor.execute("query-named-block-nodes", {"flat": True})
+    sizes = {one["node-name"]: int(one["image"]["virtual-size"]) for one in found}
+    for drive in drives:
+        if drive.size is not None and sizes.get(drive.id, drive.size) < drive.size:
+            try:
+                await monitor.execute("block_resize", {"node-name": drive.id, "size": drive.size})
+            except Refused as error:
+                raise Failed(f"a volume cannot be made larger: {error.message}", cause=CAUSE) from error
 
 
 async def _unplug(monitor: Monitor, id: str, patience: float) -> None:
@@ -165,12 +181,12 @@ def open_image(file: File) -> int:
         fd = os.open(file.image.path, flags)
     except OSError as error:
         raise Failed(f"the file of a disk cannot be opened: {error.strerror}") from error
-    if file.image.format == "qcow2" and not file.layered:
+    if not file.layered:
         try:
-            qcow2.inspect(os.pread(fd, qcow2.HEAD_SIZE, 0))
-        except (ValueError, qcow2.Unsafe) as error:
+            disk_files.check(fd, file.image.format)
+        except Failed:
             os.close(fd)
-            raise Failed(f"the file of a disk is refused: {error}", fatal=True) from None
+            raise
     return fd
 
 

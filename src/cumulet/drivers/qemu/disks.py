@@ -13,7 +13,6 @@ import asyncio
 import base64
 import binascii
 import contextlib
-import errno
 import os
 import shutil
 import struct
@@ -27,7 +26,7 @@ import msgspec
 from cumulet.drivers import program, qcow2
 from cumulet.drivers.base import BytesOf, Failed, Thing, Unknown
 from cumulet.drivers.blocks import in_thread, of_file
-from cumulet.drivers.qemu import fat
+from cumulet.drivers.qemu import fat, files
 from cumulet.drivers.qemu.cache import Base, Cache
 from cumulet.drivers.qemu.machine import Drive, Format, Image
 from cumulet.wire.agent import Claim, Question
@@ -110,13 +109,13 @@ class Disks:
                 raise Unknown(f"the directory of the {kind}s is not there")
             return None
         if kind == "source":
-            return Thing(kind, _read_json(home / "copy.json") or {})
+            return Thing(kind, files.read_json(home / "copy.json") or {})
         record = self.record(id)
         return Thing(kind, self._facts(id, record) if record else {})
 
     def record(self, id: str) -> Record | None:
         """What is known of a disk; None if it is not whole."""
-        found = _read_json(self.directory / "disk" / id / "disk.json")
+        found = files.read_json(self.directory / "disk" / id / "disk.json")
         return msgspec.convert(found, Record) if found is not None else None
 
     def _facts(self, id: str, record: Record) -> dict[str, Any]:
@@ -159,20 +158,17 @@ class Disks:
                 return Thing("source", await self._copy(claim, home))
             record = await self._make(claim, home / "disk")
         except OSError as error:
-            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-            why = "this host's disk is full" if full else str(error.strerror)
-            raise Failed(
-                f"the {claim.kind} cannot be written: {why}", cause="full" if full else ""
-            ) from error
+            raise files.why(error, f"the {claim.kind}", "this host's disk") from error
         return Thing("disk", self._facts(claim.id, record))
 
     async def remove(self, claim: Claim) -> None:
         home = self.directory / claim.kind / claim.id
         if claim.kind == "source" and self.live is not None:
             await self.live.drop_copy(claim.id)
-        with contextlib.suppress(FileNotFoundError):
-            # Half a removal must not look like a whole disk.
-            (home / "disk.json").unlink()
+        for name in ("disk.json", "copy.json"):
+            with contextlib.suppress(FileNotFoundError):
+                # Half a removal must not look like something whole.
+                (home / name).unlink()
         with contextlib.suppress(FileNotFoundError):
             await in_thread(shutil.rmtree, home)
         self._locks.pop(claim.id, None)
@@ -194,7 +190,7 @@ class Disks:
         size = int(spec["size_mb"]) * MIB
         format = spec.get("format")
         if format == "swap":
-            _write(path, _swap(size), size, self.user)
+            files.write(path, _swap(size), size, self.user)
         elif format is None or format in FILE_SYSTEMS:
             await self._ephemeral(claim, path, size, format or FILE_SYSTEMS[0])
         else:
@@ -217,15 +213,15 @@ class Disks:
             size = _size(base, int(claim.spec.get("size_mb") or 0) * MIB)
             # The name is for people: QEMU is told of both files, and follows no header.
             backing = f"../../cache/{base.key}"
-            _write(path, qcow2.overlay(size, backing, base.format), 0, self.user)
+            files.write(path, qcow2.overlay(size, backing, base.format), 0, self.user)
             return _whole(path, Record("qcow2", size, base.key, base.format))
 
     async def _ephemeral(self, claim: Claim, path: Path, size: int, format: str) -> None:
-        _write(path, b"", size, self.user)
-        with self._working(claim.id) as lock, _opened(path, os.O_RDWR) as fd:
+        files.write(path, b"", size, self.user)
+        with self._working(claim.id) as lock, files.opened(path, os.O_RDWR) as fd:
             label = claim.part[:16]
             argv = ["mke2fs", "-q", "-F", "-t", format, "-L", label, "-m", "0", f"/proc/self/fd/{fd}"]
-            await program.run(argv, who=self.user, lock=lock, fds=(fd,), seconds=_seconds(size))
+            await program.run(argv, who=self.user, lock=lock, fds=(fd,), seconds=files.seconds(size))
 
     @contextlib.contextmanager
     def _working(self, id: str) -> Iterator[int]:
@@ -249,8 +245,7 @@ class Disks:
         for attempt in range(_ATTEMPTS):
             if self.live is not None:
                 await self.live.drop_copy(claim.id)
-            head = qcow2.empty(record.size) if target.format == "qcow2" else b""
-            _write(home / "copy", head, 0 if target.format == "qcow2" else record.size, self.user)
+            files.blank(home / "copy", target.format, record.size, self.user)
             try:
                 if self.live is None or not await self.live.copy(disk.id, claim.id, target):
                     await self._convert(claim.id, disk.id, record, target)
@@ -261,28 +256,17 @@ class Disks:
                     raise
         facts = {"of": disk.id, "format": target.format, "virtual_size": record.size}
         facts["size"] = (home / "copy").stat().st_size
-        _write_json(home / "copy.json", facts)
+        files.write_json(home / "copy.json", facts)
         return facts
 
     async def _convert(self, id: str, disk: str, record: Record, target: Image) -> None:
         """Copy a disk that no guest has open."""
         drive = self.drive(disk, "root")
         async with self.in_use([disk]):
-            with contextlib.ExitStack() as stack:
-                lock = stack.enter_context(self._working(id))
-                top = stack.enter_context(_opened(Path(drive.image.path), os.O_RDONLY))
-                out = stack.enter_context(_opened(Path(target.path), os.O_RDWR))
-                fds = [lock, top, out]
-                source: dict[str, Any] = _node(drive.image.format, top)
-                if drive.base is not None:
-                    base = stack.enter_context(_opened(Path(drive.base.path), os.O_RDONLY))
-                    source["backing"] = _node(drive.base.format, base)
-                    fds.append(base)
-                argv = [
-                    "qemu-img", "convert", "-n", "--target-is-zero", "-O", target.format,
-                    "json:" + msgspec.json.encode(source).decode(), f"/proc/self/fd/{out}",
-                ]  # fmt: skip
-                await program.run(argv, who=self.user, lock=lock, fds=fds[1:], seconds=_seconds(record.size))
+            with self._working(id) as lock:
+                await files.convert(
+                    drive.image, target, record.size, base=drive.base, user=self.user, lock=lock
+                )
 
     async def answer(self, question: Question) -> AsyncIterator[bytes]:
         home = self.directory / "source" / question.claim
@@ -293,13 +277,8 @@ class Disks:
 
 def _whole(path: Path, record: Record) -> Record:
     """Note that the disk is whole."""
-    _write_json(path.with_suffix(".json"), msgspec.to_builtins(record))
+    files.write_json(path.with_suffix(".json"), msgspec.to_builtins(record))
     return record
-
-
-def _node(format: Format, fd: int) -> dict[str, Any]:
-    found: dict[str, Any] = {"driver": format, "file": {"driver": "file", "filename": f"/proc/self/fd/{fd}"}}
-    return {**found, "backing": None} if format == "qcow2" else found
 
 
 def _size(base: Base, wanted: int) -> int:
@@ -312,60 +291,17 @@ def _size(base: Base, wanted: int) -> int:
     return -(-size // 512) * 512
 
 
-def _seconds(size: int) -> int:
-    """Processor time that a program may take with so many bytes."""
-    return 60 + 20 * (size >> 30)
-
-
 def _swap(size: int) -> bytes:
     """The first page of a swap area of the kernel's newer form."""
     head = struct.pack("<1024xIII16s16s", 1, size // PAGE - 1, 0, uuid.uuid4().bytes, b"swap")
     return head.ljust(PAGE - 10, b"\0") + b"SWAPSPACE2"
 
 
-def _config_drive(files: Mapping[str, str], path: Path, user: program.User | None) -> Record:
+def _config_drive(contents: Mapping[str, str], path: Path, user: program.User | None) -> Record:
     """A disk with files in it, whose contents are given in base64."""
     try:
-        data, size = fat.build({name: base64.b64decode(text) for name, text in files.items()}, "config-2")
+        data, size = fat.build({name: base64.b64decode(text) for name, text in contents.items()}, "config-2")
     except (ValueError, binascii.Error) as error:
         raise Failed(f"the config drive cannot be made: {error}", fatal=True) from error
-    _write(path, data, size, user)
+    files.write(path, data, size, user)
     return Record("raw", size, readonly=True)
-
-
-def _write(path: Path, data: bytes, size: int, user: program.User | None) -> None:
-    """A file that begins with ``data`` and has at least ``size`` bytes, as the user's."""
-    with contextlib.suppress(FileNotFoundError):
-        path.unlink()
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        with open(fd, "wb", closefd=False) as file:
-            file.write(data)
-        if size > len(data):
-            os.ftruncate(fd, size)
-        program.give(fd, user)
-    finally:
-        os.close(fd)
-
-
-@contextlib.contextmanager
-def _opened(path: Path, flags: int) -> Iterator[int]:
-    fd = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW)
-    try:
-        yield fd
-    finally:
-        os.close(fd)
-
-
-def _read_json(path: Path) -> Any:
-    try:
-        return msgspec.json.decode(path.read_bytes())
-    except (FileNotFoundError, msgspec.DecodeError):
-        return None
-
-
-def _write_json(path: Path, value: Any) -> None:
-    """All of it or nothing, whenever the process is killed."""
-    draft = path.with_name(f".{path.name}")
-    draft.write_bytes(msgspec.json.encode(value))
-    os.replace(draft, path)

@@ -203,7 +203,7 @@ class Guests:
             with contextlib.closing(self._launch(id, made, accelerator)) as running:
                 self._watch(id, running)
             try:
-                await self._monitor(id)
+                await devices.enlarge(await self._monitor(id), made)
             except Gone as error:
                 words = alive.last_words(self.home(id))
                 raise Failed(f"the guest cannot be started: {words or error.message}") from None

@@ -48,6 +48,8 @@ class Drive(msgspec.Struct, frozen=True):
     boot: int | None = None
     #: What it stands for, of a volume: it can be plugged in and out.
     part: str = ""
+    #: Bytes that it should have at least; None: what it has.
+    size: int | None = None
 
     @property
     def pluggable(self) -> bool:
@@ -163,6 +165,7 @@ def _volume(spec: Mapping[str, Any], needs: Sequence[Need]) -> Drive:
         serial=str(spec.get("serial") or spec["volume"]),
         boot=boot + 1 if boot is not None and boot >= 0 else None,
         part=spec["part"],
+        size=int(spec["size_gb"]) << 30 if spec.get("size_gb") else None,
     )
 
 
