@@ -82,28 +82,40 @@ def _reason(response: httpx2.Response) -> str:
 
 
 def connect(config: Config, environment: Mapping[str, str] = os.environ) -> Remote:
-    """A session with the cloud of the data directory, or with that of the OS_* variables if OS_PASSWORD is set.
+    """A session as administrator with the cloud of the data directory, or else with that of the OS_* variables.
 
+    Who can read the secrets of a data directory is its operator, whatever user the shell's variables name.
     Raises Refused.
     """
-    if environment.get("OS_PASSWORD") and environment.get("OS_AUTH_URL"):
-        url = environment["OS_AUTH_URL"].split("/identity")[0].rstrip("/")
-        user, password = environment.get("OS_USERNAME", "admin"), environment["OS_PASSWORD"]
-    else:
+    given = environment if environment.get("OS_PASSWORD") and environment.get("OS_AUTH_URL") else None
+    secrets = datadir.secrets(config.directory) if datadir.is_used(config.directory) else None
+    refusal: Refused | None = None
+    if secrets is not None:
         url = datadir.running(config.directory).url
-        secrets = datadir.secrets(config.directory)
-        if secrets is None:
-            raise Refused(
-                f"The administrator's password is not in {config.directory}. Set OS_AUTH_URL, OS_USERNAME and OS_PASSWORD.",
-                NOT_RUNNING,
-            )
-        user, password = "admin", secrets.admin_password
+        try:
+            return _login(url, "admin", secrets.admin_password, "admin")
+        except Refused as error:
+            if given is None:
+                raise
+            refusal = error
+    if given is not None:
+        url = given["OS_AUTH_URL"].split("/identity")[0].rstrip("/")
+        user = given.get("OS_USERNAME", "admin")
+        return _login(url, user, given["OS_PASSWORD"], given.get("OS_PROJECT_NAME") or user)
+    datadir.running(config.directory)
+    raise refusal or Refused(
+        f"The administrator's password is not in {config.directory}. Set OS_AUTH_URL, OS_USERNAME and OS_PASSWORD.",
+        NOT_RUNNING,
+    )
+
+
+def _login(url: str, user: str, password: str, project: str) -> Remote:
     # No proxies of the environment: the cloud is on this machine, or named on purpose.
     http = httpx2.Client(base_url=url, timeout=60.0, trust_env=False)
     who = {"name": user, "domain": {"id": DOMAIN}, "password": password}
     auth = {
         "identity": {"methods": ["password"], "password": {"user": who}},
-        "scope": {"project": {"name": environment.get("OS_PROJECT_NAME") or user, "domain": {"id": DOMAIN}}},
+        "scope": {"project": {"name": project, "domain": {"id": DOMAIN}}},
     }
     try:
         login = http.post("/identity/v3/auth/tokens?nocatalog", json={"auth": auth})

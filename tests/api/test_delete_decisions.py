@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.case import COMPUTE, H1, H2, H3, IMAGE, Case, stage
 
 from cumulet.db.engine import Database
-from tests.case import COMPUTE, H1, H2, H3, IMAGE, Case, stage
 
 pytestmark = pytest.mark.anyio
 

@@ -126,6 +126,14 @@ def test_down_status_and_env(directory: Path) -> None:
         assert f"export OS_PASSWORD={up.variables['OS_PASSWORD']}\n" in admin
         assert "export OS_USERNAME=demo\n" in run("env", "--data", data, "--user", "demo").stdout
         assert json.loads(run("env", "--data", data, "--json").stdout)["OS_USERNAME"] == "admin"
+        # The operator's commands work in a shell that is another user's, and elsewhere by the variables alone.
+        demo = dict(
+            line.removeprefix("export ").split("=", 1)
+            for line in run("env", "--data", data, "--user", "demo").stdout.splitlines()
+        )
+        assert run("audit", "--data", data, env=demo).returncode == 0
+        assert run("audit", "--data", directory / "none", env=up.variables).returncode == 0
+        assert run("audit", "--data", directory / "none", env=demo).returncode == 1
         assert "Stopped process" in run("down", "--data", data).stdout
         assert up.process.wait(10) == 0
     for command in ("down", "status"):
