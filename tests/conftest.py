@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import shutil
@@ -74,29 +75,57 @@ def postgres_template(postgres_cluster: str) -> str:
     return name
 
 
-@pytest.fixture
-def postgres_url(postgres_cluster: str, postgres_template: str) -> Iterator[str]:
-    """A fresh database with our schema."""
+@contextlib.contextmanager
+def copied(cluster: str, template: str) -> Iterator[str]:
+    """A fresh database with our schema, while the block runs."""
     import psycopg
 
     name = f"test_{os.getpid()}_{os.urandom(4).hex()}"
-    with psycopg.connect(postgres_cluster + "/postgres", autocommit=True) as connection:
-        connection.execute(f"create database {name} template {postgres_template}")
-        yield f"{postgres_cluster}/{name}"
+    with psycopg.connect(cluster + "/postgres", autocommit=True) as connection:
+        connection.execute(f"create database {name} template {template}")
+        yield f"{cluster}/{name}"
         connection.execute(f"drop database {name} with (force)")
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+@pytest.fixture
+def postgres_url(postgres_cluster: str, postgres_template: str) -> Iterator[str]:
+    """A fresh database with our schema."""
+    with copied(postgres_cluster, postgres_template) as url:
+        yield url
+
+
+ENGINES = ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)]
+
+
+@contextlib.contextmanager
+def opened(request: pytest.FixtureRequest) -> Iterator[Database]:
+    """An empty database with our schema, on the engine that the fixture's parameter names."""
+    with contextlib.ExitStack() as stack:
+        made: SqliteDatabase | PostgresDatabase
+        if request.param == "sqlite":
+            made = SqliteDatabase(None, RealChance())
+        else:
+            cluster, template = map(request.getfixturevalue, ("postgres_cluster", "postgres_template"))
+            made = PostgresDatabase(
+                stack.enter_context(copied(cluster, template)), RealChance(), connections=4
+            )
+        prepare(made)
+        yield made
+        made.close()
+
+
+@pytest.fixture(params=ENGINES)
 def db(request: pytest.FixtureRequest) -> Iterator[Database]:
     """An empty database with our schema, once on each engine."""
-    made: SqliteDatabase | PostgresDatabase
-    if request.param == "sqlite":
-        made = SqliteDatabase(None, RealChance())
-    else:
-        made = PostgresDatabase(request.getfixturevalue("postgres_url"), RealChance(), connections=4)
-    prepare(made)
-    yield made
-    made.close()
+    with opened(request) as made:
+        yield made
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def shared_db(request: pytest.FixtureRequest) -> Iterator[Database]:
+    """The same for tests that look at one and the same run."""
+    with opened(request) as made:
+        yield made
 
 
 @pytest.fixture

@@ -65,3 +65,32 @@ async def test_the_volume_is_gone_or_the_users(
             await case.call("DELETE", f"{VOLUME}/volumes/{volume}", 202)
         await case.clean()
         assert await case.usages() == before
+
+
+@pytest.mark.parametrize("doomed", [True, False], ids=["deleted with it", "kept"])
+async def test_a_volume_that_cannot_be_made_ends_the_build_at_once(
+    db: Database, directory: Path, doomed: bool
+) -> None:
+    async with stage(db, directory, hosts=1) as case:
+        before = await case.usages()
+        await case.fault("volume.ensure", message="no room")
+        server = await case.create(
+            image=None,
+            block_device_mapping_v2=[
+                {
+                    "boot_index": 0, "uuid": case.image, "source_type": "image", "destination_type": "volume",
+                    "volume_size": 1, "delete_on_termination": doomed,
+                }
+            ],
+        )  # fmt: skip
+        (volume,) = await case.volumes()
+        shown = await case.server_is(server, "ERROR")
+        assert f"volume {volume}: It could not be made: no room" in shown["fault"]["message"]
+        await case.delete(server)
+        if not doomed:
+            assert await case.volumes() == [volume]
+            await case.volume_is(volume, "error")
+            await case.call("DELETE", f"{VOLUME}/volumes/{volume}", 202)
+        await case.volume_gone(volume)
+        await case.clean()
+        assert await case.usages() == before
