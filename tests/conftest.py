@@ -24,7 +24,6 @@ POSTGRES = "CUMULET_TEST_POSTGRES"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--no-skips", action="store_true", help="A test that is skipped is a failure.")
-    parser.addoption("--may-be-empty", action="store_true", help="No test at all is no failure.")
 
 
 @pytest.hookimpl(trylast=True)
@@ -33,8 +32,6 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     skipped = reporter.stats.get("skipped", []) if reporter is not None else []
     if session.config.getoption("--no-skips") and skipped and exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
-    if session.config.getoption("--may-be-empty") and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
-        session.exitstatus = pytest.ExitCode.OK
 
 
 @pytest.fixture(scope="session", autouse=True)
