@@ -288,3 +288,65 @@ def test_a_host_says_what_it_is(directory: Path) -> None:
             f"/placement/resource_providers/{provider['uuid']}/traits", headers=headers
         ).json()
         assert "COMPUTE_IMAGE_TYPE_QCOW2" in traits["traits"]
+
+
+def volume_is(up: Cloud, id: str, status: str) -> dict[str, Any]:
+    def there() -> dict[str, Any] | None:
+        found: dict[str, Any] = up.get(f"/volume/v3/volumes/{id}")["volume"]
+        assert status == "error" or found["status"] != "error", found
+        return found if found["status"] == status else None
+
+    found: dict[str, Any] = wait(there, 120)
+    return found
+
+
+def make_volume(up: Cloud, **fields: Any) -> str:
+    id = str(up.post("/volume/v3/volumes", {"volume": {"size": 1, **fields}})["volume"]["id"])
+    volume_is(up, id, "available")
+    return id
+
+
+def volume_files(directory: Path) -> list[str]:
+    """The files of the volume back end."""
+    return [
+        str(path.relative_to(directory))
+        for path in (directory / "agents").glob("volume-*/*/*")
+        if path.parent.name != "working"
+    ]
+
+
+def test_a_server_boots_from_a_volume_and_gets_another(directory: Path) -> None:
+    """Boot, a volume plugged in, enlarged, taken away; the server goes, and its volume stays until it is deleted."""
+    data = directory / "data"
+    with qemu_cloud(data) as up:
+        root = make_volume(up, imageRef=upload(up))
+        more = make_volume(up)
+        server = up.boot(
+            "booted", imageRef="", flavorRef=flavor(up), config_drive=True,
+            user_data=base64.b64encode(SCRIPT).decode(),
+            block_device_mapping_v2=[
+                {"boot_index": 0, "uuid": root, "source_type": "volume", "destination_type": "volume"}
+            ],
+        )  # fmt: skip
+        become(up, server, "ACTIVE")
+        assert volume_is(up, root, "in-use")["attachments"][0]["server_id"] == server
+        see(up, server, r"guest: ready host=booted ip=\S* metadata=config-drive")
+        see(up, server, rf"^seen: disks=vda:{root[:20]}:2097152,vdb::\d+, ", seconds=60)
+
+        up.post(f"{COMPUTE}/servers/{server}/os-volume_attachments", {"volumeAttachment": {"volumeId": more}})
+        see(up, server, rf"^seen: disks=\S*vdc:{more[:20]}:2097152,", seconds=60)
+        volume_is(up, more, "in-use")
+        gone = up.request("DELETE", f"{COMPUTE}/servers/{server}/os-volume_attachments/{more}")
+        assert gone.status_code == 202, gone.text
+        see(up, server, rf"^seen: disks=vda:{root[:20]}:2097152,vdb::\d+, ", times=2, seconds=60)
+        volume_is(up, more, "available")
+        become(up, server, "ACTIVE")
+
+        delete(up, server)
+        volume_is(up, root, "available")
+        assert processes(host_of(data) / "guest") == []
+        wait(lambda: left(host_of(data)) == {}, 20)
+        for id in (root, more):
+            up.request("DELETE", f"/volume/v3/volumes/{id}")
+        wait(lambda: up.get("/volume/v3/volumes")["volumes"] == [], 60)
+        wait(lambda: volume_files(data) == [], 20)
