@@ -74,6 +74,7 @@ _IMAGE = {"id": id_of("image"), "image": id_of("image"), "format": "raw", "size"
 _VOLUME = claim("volume", {"size_gb": 1})
 _SNAPSHOT = claim("snapshot", {"size_gb": 1}, _VOLUME)
 _DISK = claim("disk", {"size_mb": 16, "image": _IMAGE}, _FILE, part="root")
+_SWAP = claim("disk", {"size_mb": 16, "format": "swap"}, part="swap")
 
 #: By name: the driver, and what is made, the last of which is what it is about.
 CASES: Mapping[str, tuple[str, tuple[Claim, ...]]] = {
@@ -96,6 +97,7 @@ CASES: Mapping[str, tuple[str, tuple[Claim, ...]]] = {
     "disk with a file system": ("qemu", (claim("disk", {"size_mb": 16}, part="ephemeral"),)),
     "disk of an image": ("qemu", (_DISK,)),
     "source of a disk": ("qemu", (_DISK, claim("source", {"format": "qcow2"}, _DISK))),
+    "guest": ("qemu", (_SWAP, claim("guest", {**_GUEST.spec, "disks": ["swap"]}, _SWAP))),
     "tap": ("qemu", (claim("tap", {"mac": "fa:16:3e:00:00:01"}),)),
     "connection": ("qemu", (claim("connection", {}, Need("e", "export", "", {"driver": "file"}, False)),)),
 }  # fmt: skip

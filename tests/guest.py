@@ -8,6 +8,7 @@ import functools
 import hashlib
 import os
 import re
+import signal
 import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
@@ -160,9 +161,14 @@ def host(directory: Path, settings: Hosts = HOSTS, files: Mapping[str, Path] | N
         yield made
     finally:
         made.close()
-        for pid in processes(directory):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, 9)
+        kill(directory)
+
+
+def kill(directory: Path) -> None:
+    """Kill what runs of a directory's guests."""
+    for pid in processes(directory):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def processes(directory: Path | str) -> list[int]:

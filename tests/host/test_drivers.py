@@ -10,11 +10,19 @@ from pathlib import Path
 import pytest
 from tests.conftest import run
 from tests.drivers import CASES, Here, opened
+from tests.guest import kill
 
 from cumulet.drivers.base import Unknown
 from cumulet.wire.agent import Claim
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(autouse=True)
+def _nothing_runs_on(directory: Path) -> Iterator[None]:
+    """What a case has started is ended with its test."""
+    yield
+    kill(directory)
 
 
 @pytest.fixture(params=CASES)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.guest import BOOT, SCRIPT, image, processes
+from tests.guest import BOOT, SCRIPT, image, kill, processes
 from tests.process.cumulet import Cloud, Program, cloud, run, started
 from tests.process.test_hosts import state_of
 
@@ -120,9 +120,7 @@ def qemu_cloud(directory: Path, *words: str, **env: str) -> Iterator[Cloud]:
         with cloud(directory, "--hypervisor", "qemu", *words, env={**ENV, **env}) as up:
             yield up
     finally:
-        for pid in processes(directory):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        kill(directory)
 
 
 def test_a_server_is_a_real_guest(directory: Path) -> None:
@@ -250,8 +248,7 @@ def test_a_host_that_joins_is_killed_after_a_guest_was_made(directory: Path) -> 
                 assert host.stop() == 0
                 assert left(far) == {}
         finally:
-            for pid in processes(far):
-                os.kill(pid, signal.SIGKILL)
+            kill(far)
 
 
 def test_what_this_machine_lacks_is_named(directory: Path) -> None:
@@ -306,6 +303,12 @@ def make_volume(up: Cloud, **fields: Any) -> str:
     return id
 
 
+def extend(up: Cloud, id: str, size: int) -> Any:
+    headers = {"X-Auth-Token": up.login().headers["x-subject-token"], "OpenStack-API-Version": "volume 3.42"}
+    body = {"os-extend": {"new_size": size}}
+    return up.http.post(f"/volume/v3/volumes/{id}/action", json=body, headers=headers)
+
+
 def volume_files(directory: Path) -> list[str]:
     """The files of the volume back end."""
     return [
@@ -335,6 +338,9 @@ def test_a_server_boots_from_a_volume_and_gets_another(directory: Path) -> None:
 
         up.post(f"{COMPUTE}/servers/{server}/os-volume_attachments", {"volumeAttachment": {"volumeId": more}})
         see(up, server, rf"^seen: disks=\S*vdc:{more[:20]}:2097152,", seconds=60)
+        volume_is(up, more, "in-use")
+        assert extend(up, more, 2).status_code == 202
+        see(up, server, rf"^seen: disks=\S*vdc:{more[:20]}:4194304,", seconds=60)
         volume_is(up, more, "in-use")
         gone = up.request("DELETE", f"{COMPUTE}/servers/{server}/os-volume_attachments/{more}")
         assert gone.status_code == 202, gone.text

@@ -116,7 +116,7 @@ class Disks:
     def record(self, id: str) -> Record | None:
         """What is known of a disk; None if it is not whole."""
         found = files.read_json(self.directory / "disk" / id / "disk.json")
-        return msgspec.convert(found, Record) if found is not None else None
+        return msgspec.convert(found, Record) if found is not None and self._path(id).exists() else None
 
     def _facts(self, id: str, record: Record) -> dict[str, Any]:
         return {"path": str(self._path(id)), "format": record.format, "virtual_size": record.size}

@@ -83,6 +83,7 @@ class Guests:
         self._connecting: dict[str, asyncio.Lock] = {}
         #: Processes whose end is watched for.
         self._watched: dict[str, Process] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._paused: set[str] = set()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         disks.live = self
@@ -325,12 +326,14 @@ class Guests:
         self._unwatch(id)
         mine = Process(running.pid, os.dup(running.fd))
         self._watched[id] = mine
-        asyncio.get_running_loop().add_reader(mine.fd, self._ended, id)
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(mine.fd, self._ended, id)
 
     def _unwatch(self, id: str) -> None:
         known = self._watched.pop(id, None)
         if known is not None:
-            asyncio.get_running_loop().remove_reader(known.fd)
+            if self._loop is not None and not self._loop.is_closed():
+                self._loop.remove_reader(known.fd)
             known.close()
 
     def _ended(self, id: str) -> None:
