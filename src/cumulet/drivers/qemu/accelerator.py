@@ -25,6 +25,7 @@ Name = Literal["kvm", "tcg"]
 #: Writes 16 to the port of a device that ends QEMU with twice that and one.
 _BOOT = bytes.fromhex("b010e6f4f4ebfd").ljust(510, b"\0") + b"\x55\xaa"
 _WORKS = 33
+_DISK = '{"node-name": "disk", "driver": "raw", "file": {"driver": "file", "filename": "/dev/fdset/1"}}'
 _PATIENCE = 3.0
 _DEVICE = Path("/dev/kvm")
 
@@ -77,7 +78,7 @@ class Accelerator:
             known = msgspec.json.decode(self._path.read_bytes(), type=_Answer)
             if known.key == key:
                 return known.name
-        name: Name = "kvm" if await self._try() else "tcg"
+        name: Name = "kvm" if await self.runs("kvm") else "tcg"
         log.info("guests are accelerated", by=name)
         self._path.write_bytes(msgspec.json.encode(_Answer(key, name)))
         return name
@@ -91,15 +92,16 @@ class Accelerator:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return [boot, path, str(changed), str(self._user)]
 
-    async def _try(self) -> bool:
+    async def runs(self, name: Name) -> bool:
+        """Whether a guest that is accelerated by that really runs."""
         disk = os.memfd_create("probe", os.MFD_CLOEXEC)
         try:
             os.write(disk, _BOOT)
             program.give(disk, self._user)
             argv = [
-                *program.as_user(self._user, self.groups(), orphan=False), self._qemu, "-machine", "pc", "-accel", "kvm", "-m", "32",
+                *program.as_user(self._user, self.groups(), orphan=False), self._qemu, "-machine", "pc", "-accel", name, "-m", "32",
                 "-nodefaults", "-no-user-config", "-display", "none", "-add-fd", f"fd={disk},set=1",
-                "-drive", "file=/dev/fdset/1,format=raw,if=ide", "-device", "isa-debug-exit,iobase=0xf4,iosize=1",
+                "-blockdev", _DISK, "-device", "ide-hd,drive=disk", "-device", "isa-debug-exit,iobase=0xf4,iosize=1",
             ]  # fmt: skip
             try:
                 child = process.launch(argv, fds=[disk])
