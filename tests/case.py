@@ -328,7 +328,11 @@ class Case:
     # --- faults ---
 
     async def fault(self, step: str, effect: str = "fail", count: int | None = 1, **more: Any) -> str:
-        """A fault rule; see core/faults.py."""
+        """A fault rule; see core/faults.py.
+
+        What fails once is tried again at once, so it may come right before anybody hears of it: who waits for
+        the consequences lets it fail until they are there (``count`` None, and then ``release``).
+        """
         return await self.db.write(faults.add, faults.Rule(step=step, effect=effect, count=count, **more))
 
     async def release(self, rule: str | None = None) -> None:
@@ -341,10 +345,6 @@ class Case:
     async def rules(self) -> list[dict[str, Any]]:
         """The fault rules that are left: one with a count goes when it was used up."""
         return await self.db.read(faults.listing)
-
-    async def rules_used(self) -> bool:
-        """True once no fault rule is left."""
-        return not await self.rules()
 
     async def instead(self, rule: str, step: str, effect: str = "fail", **more: Any) -> str:
         """Let go whom a rule holds, straight into another one."""

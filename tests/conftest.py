@@ -36,8 +36,15 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _quiet() -> None:
-    """Nothing below a warning is drawn: there are thousands of steps."""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    """Nothing below a warning is drawn: there are thousands of steps. Traces are plain: pictures take a second."""
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+    )
 
 
 @pytest.fixture(scope="session")

@@ -77,7 +77,9 @@ async def test_d1_not_yet_placed(db: Database, directory: Path) -> None:
         server = await case.create(**everything(case))
         await case.waits(server, "a fault rule holds the step schedule")
         assert await shows(case, server) == (None, "building", "scheduling")
-        assert await delete(case, server) == 204
+        with case.watching("select id from servers where id = :id", id=server) as left:
+            assert await delete(case, server) == 204
+        assert left == []
         await case.call("GET", f"{COMPUTE}/servers/{server}", 404, as_="admin")
         await case.release(rule)
         await ends(case, server)
@@ -102,7 +104,7 @@ async def between_attempts(case: Case) -> str:
     server = await case.create(**everything(case))
     await case.struck(first)
     await case.held("schedule")
-    await case.instead(first, "guest.ensure")
+    await case.instead(first, "guest.ensure", count=None)
     await case.waits(server, "a fault rule holds the step schedule")
     return server
 

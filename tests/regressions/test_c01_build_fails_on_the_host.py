@@ -28,7 +28,7 @@ async def test_a_failed_build_holds_nothing_on_its_host_and_delete_frees_the_res
         await case.settle()
         case.remember()
         usage = await case.usage()
-        await case.fault("guest.ensure", message="no such machine type")
+        await case.fault("guest.ensure", count=None, message="no such machine type")
         server = await case.create(
             image=None,
             block_device_mapping_v2=[
@@ -40,6 +40,7 @@ async def test_a_failed_build_holds_nothing_on_its_host_and_delete_frees_the_res
             key_name=key["keypair"]["name"],
         )  # fmt: skip
         shown = await case.server_is(server, "ERROR")
+        await case.release()
         assert shown["OS-EXT-SRV-ATTR:host"] is None
         assert "no such machine type" in shown["fault"]["message"]
         # Nothing of it is on the host, and the volume was never given to it for good.
@@ -61,9 +62,10 @@ async def test_a_failed_build_holds_nothing_on_its_host_and_delete_frees_the_res
 
 async def test_with_a_local_disk_and_no_volume(db: Database, directory: Path) -> None:
     async with stage(db, directory, hosts=1, build_attempts=1) as case:
-        await case.fault("guest.ensure")
+        await case.fault("guest.ensure", count=None)
         server = await case.create(networks=[{"uuid": case.network["id"]}])
         await case.server_is(server, "ERROR")
+        await case.release()
         assert case.things(H1) == []
         await case.delete(server)
         await case.clean()

@@ -45,12 +45,11 @@ async def test_the_volume_is_gone_or_the_users(
             assert (await case.volume(volume))["status"] in ("creating", "downloading")
         assert await case.attachments(server) == []
         if ends == "error":
-            await case.instead(rule, "volume.ensure", message="no room")
+            await case.instead(rule, "volume.ensure", count=None, message="no room")
         else:
             await case.release(rule)
         if doomed:
             await case.volume_gone(volume)
-            await case.release()
         else:
             await case.volume_is(volume, ends)
             # It is the project's: seen, without attachment, counted, and it can be deleted.
@@ -60,9 +59,9 @@ async def test_the_volume_is_gone_or_the_users(
                 case.cloud.project("demo"),
             )
             assert await case.volumes() == [volume]
-            await case.settle()
             assert (await case.usages())["volumes"] == before["volumes"] + 1
             await case.call("DELETE", f"{VOLUME}/volumes/{volume}", 202)
+        await case.release()
         await case.clean()
         assert await case.usages() == before
 
@@ -73,7 +72,7 @@ async def test_a_volume_that_cannot_be_made_ends_the_build_at_once(
 ) -> None:
     async with stage(db, directory, hosts=1) as case:
         before = await case.usages()
-        await case.fault("volume.ensure", message="no room")
+        await case.fault("volume.ensure", count=None, message="no room")
         server = await case.create(
             image=None,
             block_device_mapping_v2=[
@@ -92,5 +91,6 @@ async def test_a_volume_that_cannot_be_made_ends_the_build_at_once(
             await case.volume_is(volume, "error")
             await case.call("DELETE", f"{VOLUME}/volumes/{volume}", 202)
         await case.volume_gone(volume)
+        await case.release()
         await case.clean()
         assert await case.usages() == before

@@ -116,14 +116,16 @@ def any_rules(tx: Tx) -> bool:
 def strike(tx: Tx, agent: str, claim_id: str, step: str, moment: str) -> Strike:
     """What happens to an agent at a step of a claim. A rule with a count is used up by it, holds excepted."""
     subject = _subject(tx, agent, claim_id)
-    for rule in tx.all(
-        f"select * from faults where moment = :moment order by created_at, id{tx.for_update}", moment=moment
-    ):
-        if not _hits(rule, step, subject):
-            continue
-        _use(tx, rule)
-        return Strike(rule["effect"], rule["id"], rule["seconds"] or 0.0, rule["message"] or "")
-    return Strike()
+    while True:
+        rules = tx.all("select * from faults where moment = :moment order by created_at, id", moment=moment)
+        hit = next((rule for rule in rules if _hits(rule, step, subject)), None)
+        if hit is None:
+            return Strike()
+        rule = tx.one(f"select * from faults where id = :id{tx.for_update}", id=hit["id"])
+        if rule is not None:
+            _use(tx, rule)
+            return Strike(rule["effect"], rule["id"], rule["seconds"] or 0.0, rule["message"] or "")
+        # It was removed, or used up, at this moment; another one may have come in its place.
 
 
 def _subject(tx: Tx, agent: str, claim_id: str) -> Mapping[str, Any]:
