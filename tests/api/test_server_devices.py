@@ -338,3 +338,37 @@ async def test_a_floating_address_is_shown_at_once(cloud: TestCloud, image: str)
     await remove(cloud, id)
     left = (await cloud.get(f"/network/v2.0/floatingips/{floating['id']}")).json()["floatingip"]
     assert (left["port_id"], left["fixed_ip_address"]) == (None, None)
+
+
+async def test_an_administrator_plugs_into_any_network(cloud: TestCloud, image: str) -> None:
+    """Upstream's compute asks for the named networks with the caller's own rights."""
+    network = await private(cloud)
+    public = await cloud.db.read(lambda tx: tx.value("select id from networks where name = 'public'"))
+    await cloud.get("/network/v2.0/security-groups", as_="admin")  # the project's default group is made
+    before = await settled(cloud)
+    id = await boot(
+        cloud, imageRef=image, networks=[{"uuid": network}, {"uuid": public}], as_="admin", status="ACTIVE"
+    )
+    assert set((await show(cloud, id, as_="admin"))["addresses"]) == {"private", "public"}
+    body = {"interfaceAttachment": {"net_id": network}}
+    assert (await cloud.post(f"{URL}/{id}/os-interface", json=body, as_="admin")).status_code == 200
+    await remove(cloud, id, as_="admin")
+    await wait_for_everything(cloud, before)
+    # A member of another project does not.
+    refused = await cloud.post(
+        URL, json={"server": {"name": "s", "flavorRef": "42", "imageRef": image, "networks": [{"uuid": network}]}},
+        as_="other", version=NEWEST,
+    )  # fmt: skip
+    assert refused.status_code == 400
+    assert f"Network {network} could not be found" in refused.text
+
+
+async def test_an_action_that_is_not_served_is_named(cloud: TestCloud, image: str) -> None:
+    id = await boot(cloud, imageRef=image)
+    for body, words in (
+        ({"fly": None}, "There is no such action: fly."),
+        ({"os-start": None, "fly": None}, "The body must name one action; found: os-start, fly."),
+        ({}, "The body must name one action; found: none."),
+    ):
+        answer = await cloud.post(f"{URL}/{id}/action", json=body)
+        assert (answer.status_code, answer.json()["badRequest"]["message"]) == (400, words)

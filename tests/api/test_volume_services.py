@@ -165,3 +165,15 @@ async def test_quota_classes(cloud: TestCloud) -> None:
     assert quota["quota_set"]["volumes"] == 3
     await ask(cloud, "PUT", path, 400, json={"quota_class_set": {"nonsense": 3}}, **ADMIN)
     await ask(cloud, "GET", path, 403)
+
+
+async def test_backups_are_none_and_cannot_be_made(cloud: TestCloud) -> None:
+    for path in ("backups", "backups/detail", "backups?limit=5&sort=created_at:asc"):
+        assert await ask(cloud, "GET", f"{ROOT}/{path}", 200) == {"backups": []}
+    await ask(cloud, "GET", f"{ROOT}/backups/none", 404)
+    await ask(cloud, "DELETE", f"{ROOT}/backups/none", 404)
+    one = await volume(cloud)
+    refused = await ask(cloud, "POST", f"{ROOT}/backups", 503, json={"backup": {"volume_id": one["id"]}})
+    assert "cinder-backup" in refused["serviceUnavailable"]["message"]
+    await ask(cloud, "POST", f"{ROOT}/backups", 404, json={"backup": {"volume_id": "none"}})
+    await ask(cloud, "POST", f"{ROOT}/backups", 400, json={"backup": {}})

@@ -277,9 +277,7 @@ class Application:
             body = await request.document()
             named = [line for line in lines if line[0].action in body]
             if not named or len(body) != 1:
-                raise Invalid(
-                    f"The body must name one action; found: {', '.join(sorted(map(str, body))[:5]) or 'none'}."
-                )
+                raise _no_action(body)
             request.action = body[named[0][0].action]
             lines = named
         for route, names in lines:
@@ -317,6 +315,13 @@ class Application:
         target["user_id"] = caller.user_id
         if not self.cloud.policy.allows(route.rule, caller, target):
             raise Forbidden(f"Policy doesn't allow {route.rule} to be performed.")
+
+
+def _no_action(body: Mapping[str, Any]) -> Invalid:
+    names = [name[:64] for name in body]
+    if len(names) == 1:
+        return Invalid(f"There is no such action: {names[0]}.")
+    return Invalid(f"The body must name one action; found: {', '.join(names[:5]) or 'none'}.")
 
 
 def _request(cloud: Cloud, scope: Scope, receive: Callable[[], Awaitable[Any]]) -> Request:

@@ -160,11 +160,14 @@ def at_agent(tx: Tx, rights: Rights, agent: str) -> list[Row]:
     )
 
 
-def usable(tx: Tx, project_id: str, ids: Sequence[str] | None = None) -> list[Row]:
+def usable(tx: Tx, project_id: str, ids: Sequence[str] | None = None, *, is_admin: bool = False) -> list[Row]:
     """The networks that servers of a project can be plugged into: its own and shared ones, the oldest first.
 
-    ``ids`` None: all of them. An external network that is not shared is not among them.
+    ``ids`` None: all of them. An external network that is not shared is not among them. What an administrator
+    names can be any network.
     """
+    if is_admin and ids is not None:
+        return tx.all("select * from networks where id in :ids order by created_at, id", ids=tuple(ids))
     chosen = "" if ids is None else "n.id in :ids and "
     return tx.all(
         f"select n.* from networks n where {chosen}(n.project_id = :project or n.shared or n.id in "

@@ -497,14 +497,14 @@ def _has_device(tx: Tx, row: Row) -> bool:
 
 def create_for_server(
     tx: Tx, *, project_id: str, network_id: str, server_id: str, zone: str, security_group_ids: Sequence[str],
-    fixed_ip: str | None = None, dns_name: str = "",
+    fixed_ip: str | None = None, dns_name: str = "", is_admin: bool = False,
 ) -> Row:  # fmt: skip
     """A port for a server that named only the network; complete. Its quota is checked, its address chosen.
 
     No ``security_group_ids``: the project's default group. Raises NotFound for a network that the project
     cannot use, OverQuota, Invalid, Conflict.
     """
-    network = networks.usable(tx, project_id, [network_id])
+    network = networks.usable(tx, project_id, [network_id], is_admin=is_admin)
     if not network:
         raise networks.NOUN.missing(network_id)
     values: dict[str, Any] = {

@@ -6,6 +6,7 @@ from cumulet.api import faults
 from cumulet.api.asgi import Area
 from cumulet.api.volume import (
     attachments,
+    backups,
     group_types,
     groups,
     messages,
@@ -30,6 +31,7 @@ AREA = Area(
         *volume_actions.ROUTES,
         *snapshots.ROUTES,
         *attachments.ROUTES,
+        *backups.ROUTES,
         *types.ROUTES,
         *quotas.ROUTES,
         *services.ROUTES,

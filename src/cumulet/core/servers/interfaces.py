@@ -75,9 +75,9 @@ def attach(tx: Tx, caller: Caller, server_id: str, asked: Nic) -> Interface:
 
 def _chosen(tx: Tx, caller: Caller, asked: Nic) -> Nic:
     if asked.network is not None:
-        if not networks.usable(tx, str(caller.project_id), [asked.network]):
+        if not networks.usable(tx, str(caller.project_id), [asked.network], is_admin=caller.is_admin):
             known = tx.one("select external from networks where id = :id", id=asked.network)
-            if known is None or not (caller.is_admin or known["external"]):
+            if known is None or not known["external"]:
                 raise NotFound(f"Network {asked.network} could not be found.")
         networking.choose(tx, caller, [asked])
         return asked

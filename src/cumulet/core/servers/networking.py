@@ -67,11 +67,12 @@ def _the_only_one(tx: Tx, caller: Caller, *, must: bool) -> list[Nic]:
 def _check_listed(tx: Tx, caller: Caller, ids: Sequence[str]) -> None:
     if not ids:
         return
-    found = {row["id"]: row for row in networks.usable(tx, str(caller.project_id), ids)}
+    rows = networks.usable(tx, str(caller.project_id), ids, is_admin=caller.is_admin)
+    found = {row["id"]: row for row in rows}
     missing = [id for id in ids if id not in found]
     if missing:
         row = tx.one("select id from networks where id in :ids and external", ids=tuple(missing))
-        if row is not None and not caller.is_admin:
+        if row is not None:
             raise _external(row["id"])
         raise Invalid(f"Network {', '.join(missing)} could not be found.")
     for row in found.values():
@@ -144,6 +145,7 @@ def plug(
             port = ports.create_for_server(
                 tx, project_id=server["project_id"], network_id=str(nic.network), server_id=server["id"], zone=zone,
                 security_group_ids=list(group_ids), fixed_ip=nic.fixed_ip, dns_name=server["hostname"],
+                is_admin=caller.is_admin,
             )  # fmt: skip
     except NotFound as error:
         raise Invalid(error.message) from None
