@@ -313,10 +313,13 @@ def give_up_a_build_that_fails(view: Server) -> Step | None:
 
 def _story(attempts: list[Mapping[str, Any]]) -> str:
     last = attempts[-1]
+    before = "; ".join(f"{a['host'] or 'no host'}: {a['step']}: {a['error']}" for a in attempts[:-1])
+    if last["step"] == "schedule":
+        # Clients look for its first words.
+        return f"{last['error']} Before that: {before}" if before else str(last["error"])
     where = f" on host {last['host']}" if last["host"] else ""
     text = f"Build failed{where} at step {last['step']}: {last['error']}"
-    if len(attempts) > 1:
-        before = "; ".join(f"{a['host'] or 'no host'}: {a['step']}: {a['error']}" for a in attempts[:-1])
+    if before:
         text = f"Exceeded maximum number of attempts ({len(attempts)}). {text}. Before that: {before}"
     return text
 
