@@ -336,7 +336,8 @@ def _request(cloud: Cloud, scope: Scope, receive: Callable[[], Awaitable[Any]]) 
     if not _FORWARDED.match(host):
         server = scope.get("server") or ("127.0.0.1", None)
         host = f"{server[0]}:{server[1]}" if server[1] else str(server[0])
-    path = re.sub(r"/{2,}", "/", scope["path"])
+    # "OPTIONS *" asks for no path at all.
+    path = re.sub(r"/{2,}", "/", scope["path"] if scope["path"].startswith("/") else f"/{scope['path']}")
     return Request(
         cloud=cloud,
         method=scope["method"],
