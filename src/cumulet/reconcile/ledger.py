@@ -31,6 +31,10 @@ def heard(claim: Claim, report: Report, now: float) -> Claim:
     """The claim after a report. A report that claims to have acted on the future is not believed."""
     if report.revision > claim.revision:
         return claim
+    error, failing_since = report.error, None if report.error is None else claim.failing_since or now
+    if not claim.wanted and report.revision < claim.revision:
+        # What failed before the agent knew of the removal was the making: it says nothing of the removal.
+        error, failing_since = claim.error, claim.failing_since
     return msgspec.structs.replace(
         claim,
         seen=report.seen,
@@ -39,8 +43,8 @@ def heard(claim: Claim, report: Report, now: float) -> Claim:
         made=claim.made or (report.seen == "present" and report.error is None),
         # What is absent has no facts, but its failure has: that it is fatal, and what caused it.
         facts={} if report.seen == "absent" and report.error is None else report.facts,
-        error=report.error,
-        failing_since=None if report.error is None else claim.failing_since or now,
+        error=error,
+        failing_since=failing_since,
     )
 
 
