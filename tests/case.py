@@ -20,11 +20,13 @@ from typing import Any
 
 import httpx2
 
+from cumulet.app import running
 from cumulet.config import Config, Hosts, Reconcile
 from cumulet.core import faults
 from cumulet.db.engine import Database, Tx
 from cumulet.drivers import qcow2
-from tests.cloud import CHEAP, TestCloud, running_cloud
+from cumulet.reconcile import agents, holders
+from tests.cloud import CHEAP, TestCloud, all_known, test_cloud, until
 from tests.leftovers import Look, assert_nothing_left, look
 
 COMPUTE, NETWORK, VOLUME, IMAGE, PLACEMENT = (
@@ -47,6 +49,27 @@ class Case:
         self.flavor = self.flavor2 = self.image = ""
         self.network: dict[str, Any] = {}
         self.network2: dict[str, Any] = {}
+        self._services: contextlib.AbstractAsyncContextManager[Any] = contextlib.nullcontext()
+
+    # --- services ---
+
+    async def begin(self) -> None:
+        """Start the workers and the agents."""
+        cloud = self.cloud
+        self._services = running(cloud.db, cloud.app, cloud.config, cloud.chance, self.directory)
+        cloud.agents = await self._services.__aenter__()
+        await until(lambda: all_known(cloud))
+
+    async def end(self) -> None:
+        """End them, wherever they are."""
+        await self._services.__aexit__(None, None, None)
+
+    async def restart(self) -> None:
+        """Every service begins anew, with nothing but the database and the agents' directories."""
+        await self.end()
+        await self.cloud.client.aclose()
+        self.cloud = TestCloud(self.db, self.cloud.config, self.cloud.chance)
+        await self.begin()
 
     # --- requests ---
 
@@ -150,6 +173,16 @@ class Case:
         if hints:
             document["os:scheduler_hints"] = hints
         return await self.call("POST", f"{COMPUTE}/servers", *codes, json=document)
+
+    def devices(self, *volumes: str, doomed: Collection[str] = ()) -> list[dict[str, Any]]:
+        """Block devices for ``create``: a local root disk, the volumes, and those that go with the server."""
+        found: list[dict[str, Any]] = [
+            {"boot_index": 0, "uuid": self.image, "source_type": "image", "destination_type": "local"}
+        ]
+        for id in (*volumes, *doomed):
+            device = {"uuid": id, "source_type": "volume", "destination_type": "volume"}
+            found.append({**device, "delete_on_termination": id in doomed})
+        return found
 
     async def servers(self, as_: str = "demo") -> list[str]:
         """The ids of the project's servers, as it lists them."""
@@ -402,6 +435,53 @@ class Case:
         self.cloud.agents[host].start()
         await self.force_down(host, False)
 
+    async def silent(self, agent: str) -> None:
+        """An agent that is not a host ends, and is judged silent: its patience has passed. ``start`` brings it back."""
+        await self.cloud.agents[agent].stop()
+        patience = self.cloud.config.reconcile.patience
+
+        def judge(tx: Tx) -> list[str]:
+            tx.run(
+                "update agents set seen_at = :then where name = :name", then=tx.now - 2 * patience, name=agent
+            )
+            return agents.judge(tx, patience, 0.0)
+
+        assert await self.db.write(judge) == [agent]
+
+    def start(self, *names: str) -> None:
+        """Start agents that were ended."""
+        for name in names:
+            self.cloud.agents[name].start()
+
+    async def patience_ends(self) -> None:
+        """Whatever fails has failed for longer than the patience, and who waits until then does so no more."""
+        patience = self.cloud.config.reconcile.patience
+
+        def age(tx: Tx) -> None:
+            tx.run(
+                "update claims set failing_since = failing_since - :patience where failing_since is not null",
+                patience=patience,
+            )
+            tx.run("update holders set due = due - :patience where due is not null", patience=patience)
+            tx.wakes.add("due")
+
+        await self.db.write(age)
+
+    async def build_time_ends(self, server: str) -> None:
+        """The build of a server has taken as long as it may."""
+
+        def end(tx: Tx) -> None:
+            tx.update("servers", server, build_until=tx.now)
+            holders.later(tx, server)
+
+        await self.db.write(end)
+
+    async def owed(self) -> list[dict[str, Any]]:
+        """What an operator sees that is still to be done: who waits, and what agents owe."""
+        waiting = await self.get("/cumulet/v1/holders", as_="admin")
+        debts = await self.get("/cumulet/v1/debts", as_="admin")
+        return [*waiting["holders"], *debts["debts"]]
+
     async def service(self, host: str) -> str:
         services = (await self.get(f"{COMPUTE}/os-services?host={host}&binary=nova-compute", as_="admin"))[
             "services"
@@ -515,9 +595,13 @@ async def stage(
 ) -> AsyncIterator[Case]:
     """A running cloud with the fixtures of every case; ``reconcile``: settings like ``patience``."""
     config = Config(auth=CHEAP, hosts=Hosts(count=hosts), reconcile=Reconcile(**reconcile))
-    async with running_cloud(db, directory, config=config) as cloud:
+    async with test_cloud(db, config=config) as cloud:
         case = Case(cloud, directory)
-        await case.prepare()
-        await case.settle()
-        case.remember()
-        yield case
+        await case.begin()
+        try:
+            await case.prepare()
+            await case.settle()
+            case.remember()
+            yield case
+        finally:
+            await case.end()

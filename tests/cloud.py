@@ -163,11 +163,11 @@ async def running_cloud(
         running(db, cloud.app, config, cloud.chance, directory) as agents,
     ):
         cloud.agents = agents
-        await until(lambda: _all_known(cloud))
+        await until(lambda: all_known(cloud))
         yield cloud
 
 
-async def _all_known(cloud: TestCloud) -> bool:
+async def all_known(cloud: TestCloud) -> bool:
     return await cloud.db.read(lambda tx: tx.value("select count(*) from agents where session is null") == 0)
 
 

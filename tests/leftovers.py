@@ -26,7 +26,7 @@ HISTORY = {
 #: Columns that move without anything being held.
 MOVING = {
     "updated_at", "revision", "acted", "sequence", "session", "seen_at", "generation", "revision_number", "failing_since",
-    "request_id", "hits", "last_used_at", "cursor",
+    "request_id", "hits", "last_used_at", "cursor", "token_digest",
 }  # fmt: skip
 #: Files by which an agent knows itself.
 OWN_FILES = {"id", "lock", "token"}

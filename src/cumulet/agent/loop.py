@@ -182,8 +182,8 @@ class Agent:
         """Note what is asked; answers can come out of order, so only what is newer counts."""
         newer = []
         if self._faults and not news.faults:
-            # What failed by a fault rule need not wait any longer.
-            for id in list(self._timers):
+            # What failed by a fault rule need not wait any longer, once that was told.
+            for id in [id for id in self._timers if id not in self._outbox]:
                 self._timers.pop(id).cancel()
                 newer.append(id)
         self._faults = news.faults

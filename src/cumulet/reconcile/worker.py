@@ -72,7 +72,9 @@ class Reconciler:
     def reconcile(self, tx: Tx, id: str, *, skip_locked: bool = False) -> None:
         """Bring one holder as far as it gets without waiting."""
         lock = tx.skip_locked if skip_locked else tx.for_update
-        row = tx.one(f"select kind, project_id, due, rule, waiting from holders where id = :id{lock}", id=id)
+        row = tx.one(
+            f"select kind, project_id, due, rule, waiting, leaving_with from holders where id = :id{lock}", id=id
+        )
         if row is None:
             return
         kind = self.kinds[row["kind"]]
@@ -136,6 +138,9 @@ class Reconciler:
             )  # fmt: skip
             if due is not None:
                 tx.wakes.add("due")
+            if row["leaving_with"] is not None:
+                # How long a server waits for it depends on what it waits for itself.
+                holders.later(tx, row["leaving_with"])
 
 
 def _claim(view: Any, id: str) -> Claim:

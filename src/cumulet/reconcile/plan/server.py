@@ -305,10 +305,26 @@ def give_up_a_build_that_fails(view: Server) -> Step | None:
     if view.host is not None:
         values["giving_up"] = True
     if fatal or view.host is None or len(attempts) >= view.max_attempts:
-        # A server that was shelved keeps what it had; only a first build ends in ERROR.
-        values["desired"] = "offloaded" if view.vm_state == "shelved_offloaded" else "failed"
-        values["giving_up"] = False
+        values |= _given_up(view)
     return (Set(values), Fault(_story(attempts)))
+
+
+def _given_up(view: Server) -> dict[str, Any]:
+    """A server that was shelved keeps what it had; only a first build ends in ERROR."""
+    return {
+        "desired": "offloaded" if view.vm_state == "shelved_offloaded" else "failed",
+        "giving_up": False,
+    }
+
+
+def give_up_when_the_time_is_over(view: Server) -> Step | None:
+    """What the last attempt left cannot be removed in time for another one."""
+    if view.desired not in UP or not view.giving_up or view.build_until is None:
+        return None
+    if view.now < view.build_until:
+        return None
+    attempts = [*view.attempts, {"host": None, "step": "time", "error": "the build took too long"}]
+    return (Set({"attempts": attempts, **_given_up(view)}), Fault(_story(attempts)))
 
 
 def _story(attempts: list[Mapping[str, Any]]) -> str:
@@ -450,24 +466,19 @@ def give_back_what_stands_alone(view: Server) -> Step | None:
 
 def show_what_fails(view: Server) -> Step | None:
     """A removal that fails is visible at once, although it goes on: the server is not healthy."""
-    if up(view) or not view.claims:
+    if up(view) or not view.claims or view.vm_state == "error":
         return None
-    failed = [claim for claim in view.claims if claim.error is not None]
-    if not failed:
-        return None
-    if view.desired == "failed":
+    if view.desired == "failed" and len(_stuck(view)) == len(view.claims):
         # ERROR is shown once everything that can be removed is; what remains is named in the fault.
-        if len(_stuck(view)) < len(view.claims) or view.vm_state == "error":
-            return None
         return (Set({"vm_state": "error", "task_state": None, "host": None}), _build_fault(view))
-    if view.desired == "gone" and view.vm_state != "error":
+    if view.desired == "gone" and any(claim.error is not None for claim in view.claims):
         return (Set({"vm_state": "error"}), Fault(f"Delete goes on, but failed{_holds(view)}"))
     return None
 
 
 def _stuck(view: Server) -> set[str]:
-    """Claims whose removal fails, and those that wait for such a one."""
-    stuck = {claim.id for claim in view.claims if claim.error is not None}
+    """Claims whose removal fails, or that nobody hears of, and those that wait for such a one."""
+    stuck = {claim.id for claim in view.claims if claim.error is not None or away(view.agents, claim)}
     for claim in sorted(view.claims, key=lambda claim: -claim.rank):
         if claim.id in stuck:
             stuck |= {need for need in claim.needs if any(other.id == need for other in view.claims)}
@@ -482,7 +493,15 @@ def _build_fault(view: Server) -> Fault:
 def wait_until_it_is_removed(view: Server) -> Step | None:
     if up(view) or not view.claims:
         return None
-    return waiting_for(list(reversed(view.claims)), view.agents, view.patience)
+    wait = waiting_for(list(reversed(view.claims)), view.agents, view.patience)
+    return _in_time(view, wait) if view.giving_up else wait
+
+
+def _in_time(view: Server, wait: Wait) -> Wait:
+    """The same, but no longer than the build may take."""
+    if view.build_until is None:
+        return wait
+    return Wait(wait.reason, min(view.build_until, wait.until or view.build_until))
 
 
 def forget_the_host(view: Server) -> Step | None:
@@ -749,9 +768,7 @@ def wait_for_the_guest(view: Server) -> Step | None:
         message = f"The guest failed on {name(view.agents, view.host)}: {guest.error}"
         return (Set({"vm_state": "error", "task_state": None}), Fault(message))
     wait = waiting_for(waits, view.agents, view.patience)
-    if building(view) and view.build_until is not None:
-        return Wait(wait.reason, min(view.build_until, wait.until or view.build_until))
-    return wait
+    return _in_time(view, wait) if building(view) else wait
 
 
 def believe_the_guest(view: Server) -> Step | None:
@@ -827,6 +844,7 @@ def wait_for_devices(view: Server) -> Step | None:
 
 RULES: tuple[Rule[Server], ...] = (
     give_up_a_build_that_fails,
+    give_up_when_the_time_is_over,
     report_lost_data,
     want_nothing_of_the_host,
     leave_what_nobody_answers_for,
