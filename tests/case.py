@@ -25,6 +25,7 @@ from cumulet.config import Config, Hosts, Reconcile
 from cumulet.core import faults
 from cumulet.db.engine import Database, Tx
 from cumulet.drivers import qcow2
+from cumulet.errors import Unavailable
 from cumulet.reconcile import agents, holders
 from tests.cloud import CHEAP, TestCloud, all_known, test_cloud, until
 from tests.leftovers import Look, assert_nothing_left, look
@@ -339,24 +340,50 @@ class Case:
     def watching(self, sql: str, **params: Any) -> Iterator[list[Any]]:
         """What a query gives at the end of every transaction, while the block runs; each answer once."""
         seen: list[Any] = []
-        write = self.db.write
 
         def note(tx: Tx) -> None:
             seen.extend(value for value in tx.values(sql, **params) if value not in seen)
 
-        async def watched(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        with self._at_every_end(note):
+            yield seen
+
+    @contextlib.contextmanager
+    def breaking(self, sql: str, **params: Any) -> Iterator[list[str]]:
+        """The database fails once, at the end of the first transaction after which a query would find nothing.
+
+        Yields what broke, so that a case can see that something did.
+        """
+        broken: list[str] = []
+
+        def fail(tx: Tx) -> None:
+            if not broken and tx.one(sql, **params) is None:
+                broken.append(sql)
+                raise Unavailable("The database does not answer; the request was not carried out.")
+
+        with self._at_every_end(fail):
+            yield broken
+
+    @contextlib.contextmanager
+    def _at_every_end(self, function: Callable[[Tx], None]) -> Iterator[None]:
+        """Something is called last in every transaction, while the block runs."""
+        write = self.db.write
+        outer = self.db.__dict__.get("write")
+
+        async def watched(wrapped: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
             def inner(tx: Tx) -> Any:
-                result = function(tx, *args, **kwargs)
-                tx.before_commit["watch"] = note
+                result = wrapped(tx, *args, **kwargs)
+                tx.before_commit[f"watch {id(function)}"] = function
                 return result
 
             return await write(inner)
 
         self.db.write = watched  # type: ignore[method-assign]
         try:
-            yield seen
+            yield
         finally:
             del self.db.write
+            if outer is not None:
+                self.db.write = outer  # type: ignore[method-assign]
 
     # --- faults ---
 

@@ -27,6 +27,7 @@ def view(tx: Tx, id: str, limits: Limits) -> plan.Server | None:
         vm_state=row["vm_state"],
         task_state=row["task_state"],
         state_is_reset=row["state_is_reset"],
+        tells_of_its_delete=(row["fault"] or {}).get("message", "").startswith(plan.DELETE_FAILED),
         power_state=row["power_state"],
         now=tx.now,
         patience=limits.patience,

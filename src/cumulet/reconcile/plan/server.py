@@ -41,6 +41,8 @@ from cumulet.reconcile.plan.base import (
 from cumulet.values import AgentView, Claim
 
 UP = frozenset({"active", "stopped", "shelved"})
+#: How a fault begins that tells of a removal that fails.
+DELETE_FAILED = "Delete goes on, but failed"
 POWER = {"on": 1, "paused": 3, "off": 4, "suspended": 7}
 
 
@@ -118,6 +120,8 @@ class Server(msgspec.Struct, frozen=True):
     task_state: str | None = None
     #: An administrator set the state that it shows: that one stays, whatever is true.
     state_is_reset: bool = False
+    #: If it shows a fault, that is of its removal, and not of what failed before.
+    tells_of_its_delete: bool = True
     power_state: int = 0
     host: str | None = None
     #: True from the first time that it was given to a host.
@@ -466,13 +470,16 @@ def give_back_what_stands_alone(view: Server) -> Step | None:
 
 def show_what_fails(view: Server) -> Step | None:
     """A removal that fails is visible at once, although it goes on: the server is not healthy."""
-    if up(view) or not view.claims or view.vm_state == "error":
+    if up(view) or not view.claims:
         return None
-    if view.desired == "failed" and len(_stuck(view)) == len(view.claims):
+    if view.desired == "failed":
         # ERROR is shown once everything that can be removed is; what remains is named in the fault.
+        if len(_stuck(view)) < len(view.claims) or view.vm_state == "error":
+            return None
         return (Set({"vm_state": "error", "task_state": None, "host": None}), _build_fault(view))
-    if view.desired == "gone" and any(claim.error is not None for claim in view.claims):
-        return (Set({"vm_state": "error"}), Fault(f"Delete goes on, but failed{_holds(view)}"))
+    told = view.vm_state == "error" and view.tells_of_its_delete
+    if view.desired == "gone" and not told and any(claim.error is not None for claim in view.claims):
+        return (Set({"vm_state": "error"}), Fault(f"{DELETE_FAILED}{_holds(view)}"))
     return None
 
 
