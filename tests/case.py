@@ -579,6 +579,23 @@ class Case:
         agents = [agent.agent for agent in self.cloud.agents.values() if agent.agent is not None]
         return busy is None and not any(agent._tasks or agent._outbox for agent in agents)
 
+    async def hangs(self) -> None:
+        """Nothing moves any more, but for what fails again and again, and what waits behind it."""
+        await self.until(self._hangs, "the cloud to get no further")
+
+    async def _hangs(self) -> bool:
+        return await self.db.read(
+            lambda tx: (
+                tx.one(
+                    "select 1 from holders where due <= :now union all select 1 from claims c where error is null and "
+                    "(wanted and (seen <> 'present' or acted < revision) or not wanted and not exists "
+                    "(select 1 from needs n where n.needs = c.id))",
+                    now=tx.now,
+                )
+                is None
+            )
+        )
+
     def remember(self) -> None:
         """Look at the ledger; ``clean`` compares with the last look."""
         self.before = look(self.db, self.directory)

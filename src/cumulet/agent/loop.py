@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -94,6 +94,8 @@ class Agent:
         self._ready = asyncio.Event()
         self._faults = False
         self._crashed = asyncio.Event()
+        #: False between two sessions, and after the last one: nothing new is begun then.
+        self._serving = False
         self._session = ""
         self._sequence = 0
         #: The newest revision that was heard of in this session: what is older and not known is forgotten.
@@ -139,6 +141,7 @@ class Agent:
             if not news.more:
                 break
         self._find_orphans()
+        self._serving = True
         # Debts first: what is owed may hold what others wait for.
         for id in sorted(self.claims, key=lambda id: self.claims[id].wanted):
             self._consider(id)
@@ -174,9 +177,7 @@ class Agent:
             for id in self._take(news):
                 self._consider(id)
             for question in news.questions:
-                task = asyncio.create_task(self._answer(question))
-                self._answers.add(task)
-                task.add_done_callback(self._answers.discard)
+                self._begin(self._answer(question))
 
     def _take(self, news: wire.News) -> list[str]:
         """Note what is asked; answers can come out of order, so only what is newer counts."""
@@ -256,7 +257,7 @@ class Agent:
 
     def _consider(self, id: str) -> None:
         claim = self.claims.get(id)
-        if claim is None or id in self._tasks or id in self._timers:
+        if claim is None or not self._serving or id in self._tasks or id in self._timers:
             return
         thing = self.things.get(id)
         if claim.wanted and claim.act and self._done(id):
@@ -402,11 +403,17 @@ class Agent:
         task = self._tasks.get(id)
         if task is not None:
             task.cancel()
-            task.add_done_callback(lambda _: asyncio.ensure_future(self._look_again(id)))
+            task.add_done_callback(lambda _: self._begin(self._look_again(id)))
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something beside the claims' own tasks, until the session ends."""
+        task = asyncio.ensure_future(work)
+        self._answers.add(task)
+        task.add_done_callback(self._answers.discard)
 
     async def _look_again(self, id: str) -> None:
         claim = self.claims.get(id)
-        if claim is None:
+        if claim is None or not self._serving:
             return
         self._tasks.pop(id, None)
         try:
@@ -419,9 +426,7 @@ class Agent:
 
     def _changed(self, id: str) -> None:
         """A thing changed by itself."""
-        task = asyncio.ensure_future(self._see(id))
-        self._answers.add(task)
-        task.add_done_callback(self._answers.discard)
+        self._begin(self._see(id))
 
     async def _see(self, id: str) -> None:
         claim = self.claims.get(id)
@@ -532,15 +537,12 @@ class Agent:
         self._failures.pop(id, None)
 
     def _forget_all(self) -> None:
-        for timer in self._timers.values():
-            timer.cancel()
         for memory in (
             self.claims,
             self.things,
             self._acted,
             self._needed_by,
             self._failures,
-            self._timers,
             self._outbox,
         ):
             memory.clear()
@@ -549,6 +551,10 @@ class Agent:
         self._told = 0
 
     async def _stop_work(self) -> None:
+        self._serving = False
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
         tasks = [*self._tasks.values(), *self._answers]
         for task in tasks:
             task.cancel()

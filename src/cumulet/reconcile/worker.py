@@ -128,6 +128,8 @@ class Reconciler:
     def _rest(tx: Tx, id: str, row: Mapping[str, Any], rule: str, step: base.Wait | base.Rest) -> None:
         waits = isinstance(step, base.Wait)
         due = step.until if isinstance(step, base.Wait) else None
+        if due is not None and due <= tx.now:
+            due = None  # that time has come, and nothing was to be done: looking again would not change it
         rule_, waiting = (rule, step.reason) if isinstance(step, base.Wait) else (None, None)
         if (row["due"], row["rule"], row["waiting"]) != (due, rule_, waiting):
             since = tx.now if waits else None

@@ -394,17 +394,31 @@ def want_nothing_of_the_host(view: Server) -> Step | None:
 
 
 def leave_what_nobody_answers_for(view: Server) -> Step | None:
-    """Nobody waits longer than the patience for an agent that is silent or keeps failing."""
+    """Nobody waits longer than the patience for an agent that is silent or keeps failing.
+
+    Nor for what cannot go before something that nobody answers for.
+    """
     if up(view):
         return None
+    unanswered = {claim.id for claim in view.claims if _unanswered(view, claim)}
+    behind = _with_needs(view, unanswered)
     changes: list[Change] = []
     for claim in view.claims:
         if claim.kind == "export":
-            if view.desired == "gone" and _unanswered(view, claim):
+            if view.desired == "gone" and claim.id in unanswered:
                 changes += _pass_on(view, claim)
-        elif _unanswered(view, claim):
+        elif claim.id in behind:
             changes += _leave(view, claim)
     return changes or None
+
+
+def _with_needs(view: Server, claims: set[str]) -> set[str]:
+    """The claims, and all of the server that they need, which cannot go before them."""
+    found = set(claims)
+    for claim in sorted(view.claims, key=lambda claim: -claim.rank):
+        if claim.id in found:
+            found |= {need for need in claim.needs if any(other.id == need for other in view.claims)}
+    return found
 
 
 def _unanswered(view: Server, claim: Claim) -> bool:
@@ -425,7 +439,10 @@ def _leave(view: Server, claim: Claim) -> Iterator[Change]:
             yield DropNeed(claim.id, need)
         elif view.desired == "gone":
             yield from _pass_on(view, export)
-    why = "does not answer" if away(view.agents, claim) else f"keeps failing: {claim.error}"
+    if away(view.agents, claim):
+        why = "does not answer"
+    else:
+        why = f"keeps failing: {claim.error}" if claim.error else "keeps failing to remove what needs it"
     yield Leave(claim.id, f"{name(view.agents, claim.agent)} {why}")
 
 
@@ -485,11 +502,9 @@ def show_what_fails(view: Server) -> Step | None:
 
 def _stuck(view: Server) -> set[str]:
     """Claims whose removal fails, or that nobody hears of, and those that wait for such a one."""
-    stuck = {claim.id for claim in view.claims if claim.error is not None or away(view.agents, claim)}
-    for claim in sorted(view.claims, key=lambda claim: -claim.rank):
-        if claim.id in stuck:
-            stuck |= {need for need in claim.needs if any(other.id == need for other in view.claims)}
-    return stuck
+    return _with_needs(
+        view, {claim.id for claim in view.claims if claim.error is not None or away(view.agents, claim)}
+    )
 
 
 def _build_fault(view: Server) -> Fault:
