@@ -27,9 +27,7 @@ class Away:
             await self.case.silent(SIM)
         else:
             for step in ("export.*", "volume.*"):
-                self.rules.append(
-                    await self.case.fault(step, "fail", None, message="ECONNREFUSED", host=SIM)
-                )
+                self.rules.append(await self.case.fault(step, "fail", None, message="ECONNREFUSED", host=SIM))
 
     async def lasts(self, server: str) -> None:
         """It was so for longer than the patience."""

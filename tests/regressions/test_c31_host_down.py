@@ -186,7 +186,9 @@ async def test_a_host_that_never_comes_back_is_taken_out(db: Database, directory
 def gone_with(case: Case, agent: str) -> list[str]:
     """Names of what went with a host that was taken out: its provider, and files that nobody can reach."""
     provider = [
-        json.loads(row)["id"] for row in case.before["resource_providers"] if json.loads(row)["agent"] == agent
+        json.loads(row)["id"]
+        for row in case.before["resource_providers"]
+        if json.loads(row)["agent"] == agent
     ]
     return [*provider, *case.things(H1)]
 

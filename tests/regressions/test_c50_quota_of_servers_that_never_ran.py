@@ -98,7 +98,6 @@ async def test_a_removal_that_fails_when_the_host_reports(db: Database, director
         server = await case.boot(
             networks=[{"uuid": case.network["id"]}], block_device_mapping_v2=case.devices(volume)
         )
-        counted: list[int] = []
         sql = "select count(*) from servers where project_id = :project"
         with (
             case.watching(sql, project=case.cloud.project("demo")) as counted,

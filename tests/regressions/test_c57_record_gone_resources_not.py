@@ -13,9 +13,7 @@ from tests.case import COMPUTE, H1, NETWORK, PLACEMENT, VOLUME, Case, stage
 pytestmark = pytest.mark.anyio
 
 #: Every step of a delete outside the database.
-STEPS = [
-    f"{kind}.remove" for kind in ("guest", "tap", "connection", "disk", "export", "volume", "lport")
-]
+STEPS = [f"{kind}.remove" for kind in ("guest", "tap", "connection", "disk", "export", "volume", "lport")]
 WHY = "it will not"
 
 

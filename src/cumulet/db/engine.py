@@ -497,9 +497,27 @@ class PostgresDatabase(Database):
                 names = ",".join(sorted(tx.wakes))
                 payload = f"{self.process}:{names if len(names) < 7900 else '*'}"
                 cursor.execute("select pg_notify('cumulet', %s)", (payload,))
+            if keep:
+                try:
+                    self._commit(connection)
+                except Unavailable:
+                    self.wake.notify(tx.wakes)  # it may have been carried out
+                    raise
             self.statements += tx.statements
             self.commits += keep
             return result, tx.wakes
+
+    def _commit(self, connection: Any) -> None:
+        errors = self._psycopg.errors
+        try:
+            connection.commit()
+        except (errors.SerializationFailure, errors.DeadlockDetected):
+            raise
+        except self._psycopg.OperationalError as error:
+            raise Unavailable(
+                "The database went away before it answered: whether the request was carried out is not known. Look "
+                "before you repeat it."
+            ) from error
 
     def close(self) -> None:
         self.pool.close()

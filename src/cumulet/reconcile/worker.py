@@ -73,7 +73,8 @@ class Reconciler:
         """Bring one holder as far as it gets without waiting."""
         lock = tx.skip_locked if skip_locked else tx.for_update
         row = tx.one(
-            f"select kind, project_id, due, rule, waiting, leaving_with from holders where id = :id{lock}", id=id
+            f"select kind, project_id, due, rule, waiting, leaving_with from holders where id = :id{lock}",
+            id=id,
         )
         if row is None:
             return
