@@ -16,6 +16,10 @@ from typing import Any
 
 import httpx2
 
+from cumulet.chance import RealChance
+from cumulet.db.engine import PostgresDatabase, SqliteDatabase
+from tests.leftovers import Look, difference, look
+
 #: Seconds in which what a test waits for must come true.
 PATIENCE = 30.0
 ROOT = Path(__file__).parents[2]
@@ -26,7 +30,8 @@ CHEAP = {"CUMULET_AUTH_HASH_MEMORY_KIB": "8", "CUMULET_AUTH_HASH_PASSES": "1"}
 def environment(**more: str) -> dict[str, str]:
     """What a program is started with: nothing of the user's own settings."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("CUMULET_", "OS_", "XDG_"))}
-    return {**kept, "PYTHONPATH": str(ROOT / "src"), "PYTHONUNBUFFERED": "1", **CHEAP, **more}
+    path = f"{ROOT / 'src'}{os.pathsep}{ROOT}"
+    return {**kept, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1", **CHEAP, **more}
 
 
 def run(
@@ -42,9 +47,13 @@ def run(
 class Program:
     """A command that runs until it is ended; its output is kept."""
 
-    def __init__(self, *words: str | Path, env: Mapping[str, str] | None = None, **more: Any) -> None:
+    def __init__(
+        self, *words: str | Path, env: Mapping[str, str] | None = None, dies: str = "", **more: Any
+    ) -> None:
+        """``dies``: a point of the code at which it kills itself after ``arm``; see tests/process/dying.py."""
+        program = ["tests.process.dying", dies] if dies else ["cumulet"]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "cumulet", *map(str, words)],
+            [sys.executable, "-m", *program, *map(str, words)],
             env=environment(**(env or {})), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **more,
         )  # fmt: skip
         self.lines: list[str] = []
@@ -80,6 +89,14 @@ class Program:
         """As a crash of the machine would."""
         self.process.kill()
         self.process.wait(PATIENCE)
+
+    def arm(self) -> None:
+        """From now on it dies at its point."""
+        self.process.send_signal(signal.SIGUSR1)
+
+    def died(self) -> None:
+        """Wait until it has killed itself."""
+        assert self.process.wait(PATIENCE) == -signal.SIGKILL, self.output
 
     def stop(self) -> int:
         """End it as a user does; its exit code."""
@@ -185,6 +202,27 @@ class Cloud(Program):
 
         found = until(there)
         return found[0] if isinstance(found, tuple) else None
+
+
+def ledger(directory: Path, database: str = "") -> Look:
+    """All that there is: the rows of the database, and the files of the agents below the data directory."""
+    db: SqliteDatabase | PostgresDatabase
+    if database:
+        db = PostgresDatabase(database, RealChance(), connections=2)
+    else:
+        db = SqliteDatabase(directory / "cumulet.db", RealChance())
+    try:
+        return look(db, directory)
+    finally:
+        db.close()
+
+
+def await_clean(before: Look, directory: Path, database: str = "") -> None:
+    """Return once the ledger is as before. Fails after PATIENCE, naming what came or went."""
+    end = time.monotonic() + PATIENCE
+    while found := difference(before, ledger(directory, database)):
+        assert time.monotonic() < end, found
+        time.sleep(0.02)
 
 
 def until(condition: Callable[[], Any]) -> Any:

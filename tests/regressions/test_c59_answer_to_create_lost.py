@@ -243,7 +243,6 @@ async def test_the_network_knows_one_port_of_each(db: Database, directory: Path)
         usage |= await case.network_usage() | await case.volume_usage()
         request["networks"] = [{"uuid": case.network2["id"]}, {"port": port}]
         await send(case, request)
-        (server,) = await named(case)
         ports = await all_ports(case)
         await case.ask(400, 409, **request)
         assert await all_ports(case) == ports
