@@ -105,7 +105,9 @@ async def test_names(cloud: TestCloud) -> None:
     assert (await make(cloud, "d", "z:1")).status_code == 400
     assert (await admin(cloud, "PUT", path, json={"aggregate": {}})).status_code == 400
     assert (await admin(cloud, "GET", "/os-aggregates/x")).status_code == 400
-    assert (await admin(cloud, "GET", "/os-aggregates/99")).status_code == 404
+    for unknown in ("99", "-1"):
+        for method in ("GET", "DELETE"):
+            assert (await admin(cloud, method, f"/os-aggregates/{unknown}")).status_code == 404
     assert (await act(cloud, number, explode={})).status_code == 400
 
 

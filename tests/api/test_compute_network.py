@@ -30,16 +30,18 @@ async def get(cloud: TestCloud, path: str, who: str = "demo") -> Any:
 
 
 async def test_networks(cloud: TestCloud) -> None:
-    listed = (await get(cloud, "/os-networks"))["networks"]
-    assert [one["label"] for one in listed] == ["private"]
-    assert "bridge" not in listed[0]
-    assert (await get(cloud, f"/os-networks/{listed[0]['id']}"))["network"] == listed[0]
-    assert "bridge" in (await get(cloud, f"/os-networks/{listed[0]['id']}", "admin"))["network"]
-    tenant = (await get(cloud, "/os-tenant-networks"))["networks"]
-    assert tenant == [{"id": listed[0]["id"], "label": "private", "cidr": "None"}]
-    assert (await get(cloud, f"/os-tenant-networks/{listed[0]['id']}"))["network"] == tenant[0]
-    assert (await get(cloud, "/os-networks", "other"))["networks"] == []
-    for path in (f"/os-networks/{listed[0]['id']}", f"/os-networks/{uuid.uuid4()}"):
+    listed = {one["label"]: one for one in (await get(cloud, "/os-networks"))["networks"]}
+    assert set(listed) == {"private", "public"}
+    private = listed["private"]
+    assert "bridge" not in private
+    assert (await get(cloud, f"/os-networks/{private['id']}"))["network"] == private
+    assert "bridge" in (await get(cloud, f"/os-networks/{private['id']}", "admin"))["network"]
+    tenant = {one["label"]: one for one in (await get(cloud, "/os-tenant-networks"))["networks"]}
+    assert tenant["private"] == {"id": private["id"], "label": "private", "cidr": "None"}
+    assert set(tenant) == {"private", "public"}
+    assert (await get(cloud, f"/os-tenant-networks/{private['id']}"))["network"] == tenant["private"]
+    assert [one["label"] for one in (await get(cloud, "/os-networks", "other"))["networks"]] == ["public"]
+    for path in (f"/os-networks/{private['id']}", f"/os-networks/{uuid.uuid4()}"):
         assert (await cloud.get(URL + path, as_="other")).status_code == 404
     assert (await cloud.get(f"{URL}/os-networks", version="compute 2.36")).status_code == 404
     assert (await cloud.post(f"{URL}/os-networks", as_="admin", json={})).status_code == 410
@@ -69,7 +71,8 @@ async def server_with_port(cloud: TestCloud) -> tuple[str, str]:
     """A server of demo's on the private network: its id and its address."""
     host = await cloud.db.write(make_host, "h1")
     server = await cloud.db.write(make_server, host)
-    network = (await get(cloud, "/os-networks"))["networks"][0]["id"]
+    networks = (await get(cloud, "/os-networks"))["networks"]
+    network = next(one["id"] for one in networks if one["label"] == "private")
     port = await cloud.post("/network/v2.0/ports", json={"port": {"network_id": network}})
     key, address = port.json()["port"]["id"], port.json()["port"]["fixed_ips"][0]["ip_address"]
 
@@ -98,6 +101,8 @@ async def test_floating_ips_of_servers(cloud: TestCloud) -> None:
     assert await act("addFloatingIp") == 202
     shown = (await get(cloud, f"/os-floating-ips/{floating['id']}"))["floating_ip"]
     assert (shown["fixed_ip"], shown["instance_id"]) == (address, server)
+    second = (await cloud.post(f"{URL}/os-floating-ips")).json()["floating_ip"]
+    assert await act("addFloatingIp", address=second["ip"]) == 400
     assert await act("removeFloatingIp") == 202
     shown = (await get(cloud, f"/os-floating-ips/{floating['id']}"))["floating_ip"]
     assert (shown["fixed_ip"], shown["instance_id"]) == (None, None)
@@ -106,6 +111,10 @@ async def test_floating_ips_of_servers(cloud: TestCloud) -> None:
 async def test_security_groups(cloud: TestCloud) -> None:
     body = {"security_group": {"name": "web", "description": "d"}}
     group = (await cloud.post(f"{URL}/os-security-groups", json=body)).json()["security_group"]
+    spaced = {"security_group": {"name": " a b ", "description": " "}}
+    other = (await cloud.post(f"{URL}/os-security-groups", json=spaced)).json()["security_group"]
+    assert (await get(cloud, f"/os-security-groups/{other['id']}"))["security_group"]["name"] == " a b "
+    assert (await cloud.delete(f"{URL}/os-security-groups/{other['id']}")).status_code == 202
     assert group == {
         "id": group["id"], "name": "web", "description": "d", "tenant_id": cloud.project("demo"), "rules": [],
     }  # fmt: skip
@@ -187,6 +196,12 @@ async def test_bad_rules(cloud: TestCloud, asked: dict[str, Any]) -> None:
     group = (await cloud.post(f"{URL}/os-security-groups", json=body)).json()["security_group"]["id"]
     rule = {"security_group_rule": {"parent_group_id": group, **asked}}
     assert (await cloud.post(f"{URL}/os-security-group-rules", json=rule)).status_code == 400
+    for name in ("parent_group_id", "group_id"):
+        whole = {"parent_group_id": group, "ip_protocol": "tcp", "from_port": 1, "to_port": 1}
+        answer = await cloud.post(
+            f"{URL}/os-security-group-rules", json={"security_group_rule": {**whole, name: "web"}}
+        )
+        assert answer.status_code == 400
     other = {
         "security_group_rule": {
             "parent_group_id": str(uuid.uuid4()),

@@ -76,7 +76,34 @@ async def test_a_volume_in_use_grows_since_3_42(cloud: TestCloud) -> None:
     assert (await servers.show(cloud, server))["status"] == "ACTIVE"
     guest = await cloud.db.read(lambda tx: tx.value("select spec from claims where kind = 'guest'"))
     assert guest["volumes"][0]["size_gb"] == 2
+    assert await extensions(cloud, server) == [("compute_extend_volume", "Success")]
+    rule = await cloud.db.write(_fail, "volume.ensure")
+    await act(cloud, id, 202, {"os-extend": {"new_size": 3}}, version="volume 3.42")
+    assert (await shows(cloud, f"{VOLUMES}/{id}", "error_extending"))["size"] == 2
+    assert await extensions(cloud, server) == [
+        ("compute_extend_volume", "Error"),
+        ("compute_extend_volume", "Success"),
+    ]
+    await cloud.db.write(_remove, rule)
     await servers.remove(cloud, server)
+
+
+async def extensions(cloud: TestCloud, server: str) -> list[tuple[str, str]]:
+    """What the server's actions say of its volumes' extensions, the last first, once all of that has ended."""
+    root = f"{servers.URL}/{server}/os-instance-actions"
+
+    async def look() -> list[tuple[str, str]] | None:
+        found = []
+        for action in (await ask(cloud, "GET", root, 200))["instanceActions"]:
+            if action["action"] == "extend_volume":
+                path = f"{root}/{action['request_id']}"
+                one = await ask(cloud, "GET", path, 200, version=servers.NEWEST)
+                (event,) = one["instanceAction"]["events"]
+                found.append((event["event"], event["result"]))
+        return found if all(result for _, result in found) else None
+
+    told: list[tuple[str, str]] = await until(look)
+    return told
 
 
 async def test_an_extension_that_fails_keeps_the_old_size(cloud: TestCloud) -> None:

@@ -82,6 +82,8 @@ async def test_on_a_frozen_back_end_nothing_is_made_or_removed(cloud: TestCloud)
     made = await volume(cloud)
     taken = await snapshot(cloud, made["id"])
     body = {"host": "sim@sim"}
+    for verb in ("freeze", "thaw"):
+        await ask(cloud, "PUT", f"{ROOT}/os-services/{verb}", 400, json={"host": "nowhere"}, **ADMIN)
     await ask(cloud, "PUT", f"{ROOT}/os-services/freeze", 200, json=body, **ADMIN)
     await ask(cloud, "PUT", f"{ROOT}/os-services/freeze", 400, json=body, **ADMIN)
     (service,) = (await ask(cloud, "GET", f"{ROOT}/os-services?host=sim", 200, **ADMIN))["services"]
@@ -107,6 +109,7 @@ async def test_pools_and_capabilities(cloud: TestCloud) -> None:
     for host in ("sim@sim", "sim@sim%23sim"):
         found = await ask(cloud, "GET", f"{ROOT}/capabilities/{host}", 200, **ADMIN)
         assert found["volume_backend_name"] == told["volume_backend_name"] == "sim"
+        assert found["vendor_name"] == told["vendor_name"] == "Open Source"
         assert found["namespace"] == "OS::Storage::Capabilities::sim@sim"
     await ask(cloud, "GET", f"{ROOT}/capabilities/x", 404, **ADMIN)
 

@@ -157,9 +157,14 @@ async def test_encryption_is_kept_and_no_volume_pretends_to_have_it(cloud: TestC
         "cipher": "aes-xts-plain64",
         "key_size": 256,
     }
-    assert await ask(cloud, "POST", path, 200, json={"encryption": specs}, **ADMIN) == {"encryption": specs}
+    told = (await ask(cloud, "POST", path, 200, json={"encryption": specs}, **ADMIN))["encryption"]
     await ask(cloud, "POST", path, 400, json={"encryption": specs}, **ADMIN)
     found = await ask(cloud, "GET", path, 200, **ADMIN)
+    assert told == {
+        **specs,
+        "volume_type_id": made["id"],
+        "encryption_id": found["encryption_id"],
+    }
     assert {name: found[name] for name in specs} == specs
     assert await ask(cloud, "GET", f"{path}/cipher", 200, **ADMIN) == {"cipher": "aes-xts-plain64"}
     change = {"encryption": {"key_size": "128", "provider": "plain"}}

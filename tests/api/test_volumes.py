@@ -12,6 +12,7 @@ from tests.servers import make_image
 from tests.volumes import (
     NEWEST,
     NOTHING,
+    ROOT,
     SNAPSHOTS,
     TYPES,
     VOLUMES,
@@ -107,6 +108,14 @@ async def test_a_request_that_makes_no_sense_is_refused(cloud: TestCloud) -> Non
         # What it is made from must exist.
         await ask(cloud, "POST", VOLUMES, 404, json={"volume": {"size": 1, field: cloud.chance.uuid()}})
     assert await left(cloud) == {}
+
+
+async def test_an_empty_id_is_that_of_no_volume(cloud: TestCloud) -> None:
+    for root in (ROOT, f"{ROOT}/{cloud.project('demo')}"):
+        for method, body in (("GET", None), ("DELETE", None), ("PUT", {"volume": {"name": "n"}})):
+            await ask(cloud, method, f"{root}/volumes/", 404, json=body)
+        await ask(cloud, "GET", f"{root}/volumes", 200)
+        await ask(cloud, "GET", f"{root}/", 200)
 
 
 async def test_another_project_sees_nothing_of_it(cloud: TestCloud) -> None:

@@ -20,6 +20,7 @@ EVENTS = {
     "unshelve": "compute_unshelve_instance",
     "attach_volume": "compute_attach_volume",
     "detach_volume": "compute_detach_volume",
+    "extend_volume": "compute_extend_volume",
     "attach_interface": "compute_attach_interface",
     "detach_interface": "compute_detach_interface",
 }
@@ -39,16 +40,20 @@ def begin(tx: Tx, server_id: str, action: str, caller: Caller, *, host: str | No
     return id
 
 
-def finish(tx: Tx, server_id: str, *, error: str | None = None, host: str | None = None) -> None:
-    """The server is as was asked, or it failed: whatever of it is still open ends now."""
+def finish(
+    tx: Tx, server_id: str, *, error: str | None = None, host: str | None = None, action: str | None = None
+) -> None:
+    """The server is as was asked, or it failed: whatever of it is still open ends now. ``action``: only of these."""
+    mine = "server_id = :server" + ("" if action is None else " and action = :action")
     tx.run(
         "update action_events set finished_at = :now, result = :result, details = :error, host = coalesce(:host, host) "
-        "where finished_at is null and action_id in (select id from actions where server_id = :server)",
+        f"where finished_at is null and action_id in (select id from actions where {mine})",
         now=tx.now, result="Success" if error is None else "Error", error=error, host=host, server=server_id,
+        action=action,
     )  # fmt: skip
     message = "Error" if error is not None else None
     tx.run(
-        "update actions set updated_at = :now, message = coalesce(:message, message) where server_id = :server "
+        f"update actions set updated_at = :now, message = coalesce(:message, message) where {mine} "
         "and updated_at = started_at",
-        now=tx.now, message=message, server=server_id,
+        now=tx.now, message=message, server=server_id, action=action,
     )  # fmt: skip

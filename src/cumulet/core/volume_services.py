@@ -73,8 +73,14 @@ def switch(tx: Tx, host: str, binary: str, *, disabled: bool, reason: str | None
 
 
 def freeze(tx: Tx, host: str, *, frozen: bool) -> None:
-    """Make and remove nothing on a back end by request, or again. Raises NotFound; Invalid if it is so already."""
-    backend = _one(tx, host, VOLUME)
+    """Make and remove nothing on a back end by request, or again.
+
+    Raises Invalid if it is so already, and, as upstream, for a host that there is not.
+    """
+    try:
+        backend = _one(tx, host, VOLUME)
+    except NotFound as error:
+        raise Invalid(f"Invalid input received: {error.message}") from None
     if backend.frozen == frozen:
         raise Invalid(
             f"Invalid input received: the service on {backend.host} is {'' if frozen else 'not '}frozen already."

@@ -274,8 +274,11 @@ def encryption(tx: Tx, caller: Caller, id: str) -> Row | None:
     return tx.one("select * from volume_type_encryption where volume_type_id = :id", id=id)
 
 
-def set_encryption(tx: Tx, caller: Caller, id: str, specs: Mapping[str, Any], *, new: bool) -> None:
-    """Say how volumes of a type are to be encrypted. Raises NotFound, Invalid for what is there or in use already."""
+def set_encryption(tx: Tx, caller: Caller, id: str, specs: Mapping[str, Any], *, new: bool) -> str:
+    """Say how volumes of a type are to be encrypted; gives the id of that.
+
+    Raises NotFound, Invalid for what is there or in use already.
+    """
     found = encryption(tx, caller, id)
     if tx.one("select 1 from volumes where volume_type_id = :id limit 1", id=id) is not None:
         raise Invalid(f"Cannot {'create' if new else 'update'} encryption specs. Volume type in use.")
@@ -283,12 +286,12 @@ def set_encryption(tx: Tx, caller: Caller, id: str, specs: Mapping[str, Any], *,
         raise Invalid(f"Volume type encryption for type {id} already exists.")
     if found is not None:
         tx.update("volume_type_encryption", found["id"], **specs, updated_at=tx.now)
-    elif new:
-        tx.insert(
-            "volume_type_encryption", id=tx.uuid(), volume_type_id=id, **specs, created_at=tx.now
-        )  # fmt: skip
-    else:
+        return str(found["id"])
+    if not new:
         raise NotFound(f"Volume type encryption for type {id} does not exist.")
+    made = tx.uuid()
+    tx.insert("volume_type_encryption", id=made, volume_type_id=id, **specs, created_at=tx.now)
+    return made
 
 
 def delete_encryption(tx: Tx, caller: Caller, id: str) -> None:

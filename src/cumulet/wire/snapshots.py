@@ -12,7 +12,7 @@ from cumulet.wire.volume_forms import Truth
 
 
 class NewSnapshot(Struct, forbid_unknown_fields=True):
-    volume_id: str
+    volume_id: str | None
     name: str | None = None
     display_name: str | None = None
     description: str | None = None
@@ -22,7 +22,8 @@ class NewSnapshot(Struct, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         for name in ("name", "display_name", "description"):
             forms.short(getattr(self, name), name)
-        forms.uuid(self.volume_id, "volume_id")
+        if self.volume_id is not None:
+            forms.uuid(self.volume_id, "volume_id")
         forms.pairs(self.metadata, "metadata")
 
 

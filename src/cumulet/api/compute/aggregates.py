@@ -36,7 +36,7 @@ def _one(request: Request, aggregate: Aggregate) -> Response:
 
 def _number(request: Request) -> int:
     text = request.params["aggregate_id"]
-    if not re.fullmatch(r"[0-9]{1,10}", text):
+    if not re.fullmatch(r"-?[0-9]{1,10}", text):
         raise Invalid(f"id must be an integer, not {text[:50]!r}")
     return int(text)
 

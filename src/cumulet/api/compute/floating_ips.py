@@ -139,7 +139,11 @@ def _add(tx: Tx, may: Rights, server_id: str, asked: Add) -> None:
         raise Invalid(f"No fixed IPs associated to instance {server_id} can take a floating IP: {what}.")
     floating = _addressed(tx, may, asked.address)
     port_id, address = inside[0]
-    floatingips.update(tx, may, floating["id"], Item({"port_id": port_id, "fixed_ip_address": address}))
+    try:
+        floatingips.update(tx, may, floating["id"], Item({"port_id": port_id, "fixed_ip_address": address}))
+    except Conflict as error:
+        # The address has another floating IP of that pool: to compute a bad request.
+        raise Invalid(error.message) from None
 
 
 def _remove(tx: Tx, may: Rights, server_id: str, address: str) -> None:

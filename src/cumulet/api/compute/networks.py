@@ -12,6 +12,7 @@ from cumulet.api.compute.gone import gone
 from cumulet.api.network.collection import rights
 from cumulet.api.request import Request, Response, ok
 from cumulet.core import networks
+from cumulet.core.network_resources import Listing
 from cumulet.core.policy import ADMIN, READER
 from cumulet.db.engine import Row
 
@@ -34,8 +35,8 @@ def _tenant_network(request: Request, row: Row) -> dict[str, Any]:
     return {"id": row["id"], "label": row["name"], "cidr": "None"}
 
 
-async def _usable(request: Request) -> list[Row]:
-    return await request.cloud.db.read(networks.usable, request.caller.project_id or "")
+async def _seen(request: Request) -> list[Row]:
+    return await request.cloud.db.read(networks.page, rights(request), Listing())
 
 
 async def _one(request: Request) -> Row:
@@ -44,7 +45,7 @@ async def _one(request: Request) -> Row:
 
 async def index(request: Request) -> Response:
     """GET /os-networks"""
-    return ok({"networks": [_network(request, row) for row in await _usable(request)]})
+    return ok({"networks": [_network(request, row) for row in await _seen(request)]})
 
 
 async def show(request: Request) -> Response:
@@ -54,7 +55,7 @@ async def show(request: Request) -> Response:
 
 async def tenant_index(request: Request) -> Response:
     """GET /os-tenant-networks"""
-    return ok({"networks": [_tenant_network(request, row) for row in await _usable(request)]})
+    return ok({"networks": [_tenant_network(request, row) for row in await _seen(request)]})
 
 
 async def tenant_show(request: Request) -> Response:

@@ -25,6 +25,7 @@ from cumulet.errors import Conflict, Invalid
 from cumulet.wire.forms import Short
 from cumulet.wire.network import securitygroups as wire
 from cumulet.wire.network.attributes import decode_create, decode_update
+from cumulet.wire.servers import check_uuid
 
 T = TypeVar("T")
 _EVERYWHERE = {"IPv4": "0.0.0.0/0", "IPv6": "::/0"}
@@ -47,6 +48,12 @@ class NewRule(Struct):
     from_port: Any = None
     to_port: Any = None
     cidr: Any = None
+
+    def __post_init__(self) -> None:
+        for name in ("parent_group_id", "group_id"):
+            value = getattr(self, name)
+            if value is not None:
+                check_uuid(value, name)
 
 
 class Rule(Struct):

@@ -43,6 +43,7 @@ AREA = Area(
     ),
     versions=versions.VERSIONS,
     project_root="/v3",
+    exact=True,
     rules={
         **volumes.RULES,
         **volume_actions.RULES,

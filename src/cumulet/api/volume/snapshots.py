@@ -81,6 +81,8 @@ async def show(request: Request) -> Response:
 async def create(request: Request) -> Response:
     """POST /snapshots; of a volume in use with force, and since 3.66 without"""
     asked = (await request.struct(wire.Create)).snapshot
+    if asked.volume_id is None:
+        raise NotFound("Volume null could not be found: volume_id must name the volume.")
     force = None if asked.force is None else boolean(asked.force, "force")
     modern = request.version >= (3, 66)
     if modern and force is False:

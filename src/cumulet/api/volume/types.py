@@ -241,8 +241,10 @@ def _numbered(specs: wire.NewEncryption | wire.ChangedEncryption) -> dict[str, A
 async def create_encryption(request: Request) -> Response:
     """POST /types/{type_id}/encryption"""
     specs = _numbered((await request.struct(wire.CreateEncryption)).encryption)
-    await request.cloud.db.write(volume_types.set_encryption, request.caller, _id(request), specs, new=True)
-    return ok({"encryption": specs})
+    id = await request.cloud.db.write(
+        volume_types.set_encryption, request.caller, _id(request), specs, new=True
+    )
+    return ok({"encryption": {**specs, "volume_type_id": _id(request), "encryption_id": id}})
 
 
 async def update_encryption(request: Request) -> Response:

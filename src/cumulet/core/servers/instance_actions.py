@@ -102,6 +102,7 @@ def take(tx: Tx, caller: Caller, events: Sequence[Event]) -> list[int]:
             codes.append(422)
         else:
             if event.name == "volume-extended":
+                tx.update("servers", row["id"], devices_pending=True)
                 history.begin(tx, row["id"], "extend_volume", caller, host=find.host_name(tx, row))
             holders.touch(tx, row["id"])
             codes.append(200)

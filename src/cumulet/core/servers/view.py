@@ -162,6 +162,7 @@ def _volume(row: Row) -> plan.Volume:
         connects=bool(facts.get("connects", True)),
         fences=bool(facts.get("fences", True)),
         delete_on_termination=row["delete_on_termination"],
+        extending=row["volume_status"] == "extending",
         spec={
             "device": row["device_name"],
             "boot_index": row["boot_index"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cumulet.core import quota, volume_types
+from cumulet.core import history, quota, volume_types
 from cumulet.core.volumes import backends, lifecycle, listing, usage
 from cumulet.db.engine import Row, Tx
 from cumulet.errors import Conflict, Invalid, NotFound
@@ -175,8 +175,21 @@ def extend(tx: Tx, caller: Caller, id: str, size: int, *, attached: bool) -> Non
     usage.check(tx, row["project_id"], row["type_name"], gigabytes=size - row["size"], largest=size)
     tx.update("volumes", id, new_size=size, status="extending", error=None, updated_at=tx.now)
     holders.touch(tx, id)
-    for server in tx.values("select server_id from block_devices where volume_id = :id", id=id):
-        holders.touch(tx, server)
+    for server in _servers(tx, id):
+        if server["host"] is not None:
+            # Who waits for the guest to know the size looks for this action of its server.
+            tx.update("servers", server["id"], devices_pending=True)
+            history.begin(tx, server["id"], "extend_volume", caller, host=server["name"])
+        holders.touch(tx, server["id"])
+
+
+def _servers(tx: Tx, id: str) -> list[Row]:
+    """The servers that have a volume, with the names of their hosts."""
+    return tx.all(
+        "select s.id, s.host, a.name from block_devices b join servers s on s.id = b.server_id "
+        "left join agents a on a.id = s.host where b.volume_id = :id and s.desired <> 'gone'",
+        id=id,
+    )
 
 
 def retype(tx: Tx, caller: Caller, id: str, name_or_id: str, *, migrate: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cumulet.core import volume_messages, volume_types
+from cumulet.core import history, volume_messages, volume_types
 from cumulet.core.volumes import attachments, backends, origin, usage
 from cumulet.db.engine import Row, Tx
 from cumulet.reconcile import agents, holders, ledger
@@ -188,6 +188,9 @@ def _set(tx: Tx, view: plan.Volume, change: base.Set) -> None:
     tx.update(TABLES[view.kind], view.id, **values, updated_at=tx.now)
     if status is not None and status.startswith("error"):
         volume_messages.tell_of_failure(tx, view.kind, view.id, view.status, bool(view.source))
+    if status == "error_extending":
+        for server in tx.values("select server_id from block_devices where volume_id = :id", id=view.id):
+            history.finish(tx, server, error=values["error"], action="extend_volume")
     if view.kind == "volume":
         _wake_servers(tx, view.id)
 

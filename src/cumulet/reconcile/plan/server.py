@@ -76,6 +76,8 @@ class Volume(msgspec.Struct, frozen=True):
     #: The back end can take an export away from a host that does not answer.
     fences: bool = True
     delete_on_termination: bool = False
+    #: Its back end is making it larger.
+    extending: bool = False
     spec: Mapping[str, Any] = {}
 
 
@@ -803,6 +805,8 @@ def believe_the_guest(view: Server) -> Step | None:
 
 def tell_that_devices_are_there(view: Server) -> Step | None:
     if not view.devices_pending or any(not claim.ready for claim in view.claims):
+        return None
+    if any(volume.extending for volume in view.volumes):
         return None
     return (Set({"devices_pending": False}), Arrived())
 

@@ -150,13 +150,11 @@ def text(limit: int | None = None) -> Check:
 
 
 def name(limit: int = 255) -> Check:
-    """Printable, without a space at either end; may be empty."""
+    """Printable; may be empty, and have spaces at its ends."""
 
     def check(value: Any) -> str | None:
         found = text(limit)(value)
         if found is None and not all(map(_printable, value)):
-            return f"'{value}' is not a valid string"
-        if found is None and value != value.strip():
             return f"'{value}' is not a valid string"
         return found
 
