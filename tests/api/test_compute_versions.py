@@ -33,9 +33,9 @@ async def test_every_version_leads_to_its_document(cloud: TestCloud, path: str) 
 
 async def test_microversions_are_answered_in_both_headers(cloud: TestCloud) -> None:
     answer = await cloud.get("/compute/v2.1/flavors", version="compute latest")
-    assert answer.headers["openstack-api-version"] == "compute 2.96"
-    assert answer.headers["x-openstack-nova-api-version"] == "2.96"
-    refused = await cloud.get("/compute/v2.1/flavors", version="compute 2.97")
+    assert answer.headers["openstack-api-version"] == "compute 2.104"
+    assert answer.headers["x-openstack-nova-api-version"] == "2.104"
+    refused = await cloud.get("/compute/v2.1/flavors", version="compute 2.105")
     assert refused.status_code == 406
 
 
@@ -95,3 +95,19 @@ async def test_servers_have_another_name(cloud: TestCloud) -> None:
         answer = await cloud.get(f"/compute/v2.1/os-volumes_boot{path}")
         assert answer.json() == {"servers": []}
     assert (await cloud.post("/compute/v2.1/os-volumes_boot", json={"server": {}})).status_code == 400
+    for version, status in (("2.102", 200), ("2.103", 404)):
+        answer = await cloud.get("/compute/v2.1/os-volumes_boot", version=f"compute {version}")
+        assert answer.status_code == status
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["flavors/1", "flavors/1/os-extra_specs", "os-aggregates", "os-availability-zone", "extensions", "os-quota-class-sets/default"],
+)  # fmt: skip
+async def test_unknown_parameters_are_refused_everywhere_since_2_102(cloud: TestCloud, path: str) -> None:
+    for version, status in (("2.101", 200), ("2.102", 400)):
+        answer = await cloud.get(
+            f"/compute/v2.1/{path}?surprise=1", as_="admin", version=f"compute {version}"
+        )
+        assert answer.status_code == status
+    assert (await cloud.get(f"/compute/v2.1/{path}", as_="admin", version="compute 2.104")).status_code == 200

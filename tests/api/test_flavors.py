@@ -18,6 +18,8 @@ OLD = {
     "OS-FLV-EXT-DATA:ephemeral", "OS-FLV-DISABLED:disabled",
 }  # fmt: skip
 
+NEW = (OLD | {"description", "extra_specs"}) - {"rxtx_factor", "OS-FLV-DISABLED:disabled"}
+
 
 @pytest.fixture
 async def cloud(db: SqliteDatabase | PostgresDatabase) -> AsyncIterator[TestCloud]:
@@ -43,6 +45,8 @@ async def make(cloud: TestCloud, **fields: Any) -> Any:
         ("2.55", OLD | {"description"}, ""),
         ("2.61", OLD | {"description", "extra_specs"}, ""),
         ("2.75", OLD | {"description", "extra_specs"}, 0),
+        ("2.101", OLD | {"description", "extra_specs"}, 0),
+        ("2.102", NEW, 0),
     ],
 )
 async def test_shape_of_each_version(cloud: TestCloud, version: str, keys: set[str], swap: Any) -> None:
@@ -54,7 +58,7 @@ async def test_shape_of_each_version(cloud: TestCloud, version: str, keys: set[s
         assert flavor["id"] == "1"
         assert flavor["ram"] == 512
     brief = (await cloud.get(URL, version=f"compute {version}")).json()["flavors"][0]
-    assert set(brief) == {"id", "name", "links"} | ({"description"} if version >= "2.55" else set())
+    assert set(brief) == {"id", "name", "links"} | (set() if version == "2.1" else {"description"})
 
 
 async def test_made_shown_described_deleted(cloud: TestCloud) -> None:
@@ -75,6 +79,26 @@ async def test_made_shown_described_deleted(cloud: TestCloud) -> None:
     assert (await cloud.put(path, as_="admin", json={"flavor": {"description": None}})).status_code == 404
     assert (await cloud.delete(path, as_="admin")).status_code == 202
     assert (await cloud.delete(path, as_="admin")).status_code == 404
+
+
+async def test_lists_by_name_since_2_102(cloud: TestCloud) -> None:
+    async def names(query: str, version: str = "2.102") -> list[str]:
+        answer = await cloud.get(f"{URL}?{query}", version=f"compute {version}")
+        assert answer.status_code == 200, answer.text
+        return [flavor["name"] for flavor in answer.json()["flavors"]]
+
+    assert await names("name=nano") == ["m1.nano"]
+    assert await names("name=^m1.(tiny|small)$") == ["m1.tiny", "m1.small"]
+    assert await names("name=m1&minRam=8192&limit=1") == ["m1.large"]
+    assert await names("name=moon") == []
+    assert len(await names("name=nano", "2.74")) == 7
+    for query in ("name=(", "sort_key=rxtx_factor", "surprise=1"):
+        assert (await cloud.get(f"{URL}?{query}", version="compute 2.102")).status_code == 400
+    assert (await cloud.get(f"{URL}?name=nano", version="compute 2.101")).status_code == 400
+    body = {"flavor": {"name": "f", "ram": 64, "vcpus": 1, "disk": 0, "rxtx_factor": 1.0}}
+    for version, status in (("2.102", 400), ("2.101", 200)):
+        answer = await cloud.post(URL, as_="admin", json=body, version=f"compute {version}")
+        assert answer.status_code == status
 
 
 async def test_taken_ids_and_names(cloud: TestCloud) -> None:

@@ -105,6 +105,14 @@ async def _has(cloud: TestCloud, volume: str, *statuses: str) -> bool:
     return [one["status"] for one in await attachments(cloud, volume)] == list(statuses)
 
 
+async def test_the_answer_to_an_attach_is_empty_since_2_101(cloud: TestCloud, image: str) -> None:
+    volume = await make_volume(cloud)
+    id = await boot(cloud, imageRef=image)
+    answer = await attach(cloud, id, volume, version="compute 2.101")
+    assert (answer.status_code, answer.content) == (202, b"")
+    await until(lambda: _has(cloud, volume, "attached"))
+
+
 async def test_what_cannot_be_attached_or_detached(cloud: TestCloud, image: str) -> None:
     id = await boot(
         cloud,

@@ -340,7 +340,7 @@ BASE = {
 ADDED = (
     ("2.9", {"locked"}), ("2.19", {"description"}), ("2.26", {"tags"}), ("2.63", {"trusted_image_certificates"}),
     ("2.71", {"server_groups"}), ("2.73", {"locked_reason"}), ("2.90", {"OS-EXT-SRV-ATTR:hostname"}),
-    ("2.96", {"pinned_availability_zone"}),
+    ("2.96", {"pinned_availability_zone"}), ("2.100", {"scheduler_hints"}), ("2.104", set()),
 )  # fmt: skip
 
 
@@ -358,6 +358,56 @@ async def test_shape_of_each_version(cloud: TestCloud, image: str) -> None:
         {"id", "links"},
         {"vcpus", "ram", "disk", "ephemeral", "swap", "original_name", "extra_specs"},
     )
+
+
+async def test_what_the_image_said_is_shown_since_2_98(cloud: TestCloud) -> None:
+    said = {"os_distro": "fedora", "hw_disk_bus": "scsi", "architecture": "x86_64", "mine": "x"}
+    image = await make_image(cloud, properties=said)
+    id = await boot(cloud, imageRef=image)
+    assert "properties" not in (await show(cloud, id, version="compute 2.97"))["image"]
+    known = {name: value for name, value in said.items() if name != "mine"}
+    for version in ("2.98", "2.104"):
+        assert (await show(cloud, id, version=f"compute {version}"))["image"]["properties"] == known
+        listed = (await cloud.get(f"{URL}/detail", version=f"compute {version}")).json()["servers"]
+        assert listed[0]["image"]["properties"] == known
+
+
+async def test_hints_are_shown_since_2_100(cloud: TestCloud, image: str) -> None:
+    first = await boot(cloud, imageRef=image)
+    hints = {"different_host": [first], "mine": "x"}
+    id = await boot(cloud, imageRef=image, hints=hints)
+    at = "compute 2.100"
+    assert (await show(cloud, first, version=at))["scheduler_hints"] == {}
+    assert (await show(cloud, id, version=at))["scheduler_hints"] == hints
+    listed = (await cloud.get(f"{URL}/detail?uuid={id}", version=at)).json()["servers"]
+    assert {one["id"]: one["scheduler_hints"] for one in listed} == {first: {}, id: hints}
+    changed = await cloud.put(f"{URL}/{id}", json={"server": {"name": "n"}}, version=at)
+    assert changed.json()["server"]["scheduler_hints"] == hints
+
+
+async def test_a_server_is_pinned_and_unpinned_since_2_104(cloud: TestCloud, image: str) -> None:
+    at = "compute 2.104"
+
+    async def pin(id: str, zone: Any, status: int, version: str = at) -> Any:
+        body = {"server": {"pinned_availability_zone": zone}}
+        answer = await cloud.put(f"{URL}/{id}", json=body, version=version)
+        assert answer.status_code == status, answer.text
+        return answer.json().get("server", {}).get("pinned_availability_zone")
+
+    id = await boot(cloud, imageRef=image, availability_zone="nova")
+    assert (await show(cloud, id, version=at))["pinned_availability_zone"] == "nova"
+    assert await pin(id, "nova", 200) == "nova"
+    await pin(id, "moon", 409)
+    await pin(id, None, 400, "compute 2.103")
+    for _ in range(2):
+        assert await pin(id, None, 200) is None
+    request = await cloud.db.read(lambda tx: tx.value("select request from servers where id = :id", id=id))
+    assert request["zone"] is None, "the next host is chosen in any zone"
+    await pin(id, "moon", 409)
+    await pin(id, " x", 400)
+    assert await pin(id, "nova", 200) == "nova"
+    request = await cloud.db.read(lambda tx: tx.value("select request from servers where id = :id", id=id))
+    assert request["zone"] == "nova"
 
 
 # --- lists ---

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from cumulet.core import quota
+from cumulet.core import patterns, quota
 from cumulet.db.engine import Row, Tx
 from cumulet.db.query import Query, Where, page
 from cumulet.errors import Conflict, NotFound
@@ -55,6 +55,8 @@ class Filters(msgspec.Struct, frozen=True):
     """What a list is narrowed by. ``is_public`` None: public and other ones, for an administrator."""
 
     is_public: bool | None = True
+    #: An expression that is found in it.
+    name: str | None = None
     min_ram: int | None = None
     min_disk: int | None = None
 
@@ -89,7 +91,7 @@ def _has_access(tx: Tx, flavor_id: str, caller: Caller) -> bool:
 
 
 def listing(tx: Tx, caller: Caller, query: Query, filters: Filters = PUBLIC) -> list[Flavor]:
-    """A page of the flavors that the caller may use. Raises MarkerNotFound."""
+    """A page of the flavors that the caller may use. Raises MarkerNotFound, Invalid for a bad expression."""
     where = Where()
     usable = "is_public or id in (select flavor_id from flavor_access where project_id = :project)"
     if not caller.is_admin:
@@ -103,6 +105,10 @@ def listing(tx: Tx, caller: Caller, query: Query, filters: Filters = PUBLIC) -> 
         where.add("ram >= :min_ram", min_ram=filters.min_ram)
     if filters.min_disk is not None:
         where.add("disk >= :min_disk", min_disk=filters.min_disk)
+    if filters.name is not None:
+        expression = patterns.filter_of("name", filters.name)
+        known = tx.all(f"select id, name from flavors where {where.sql}", **where.params)
+        where.among("id", [row["id"] for row in known if expression.found_in(row["name"])])
     rows = page(tx, "flavors", where, query, SORTABLE, (("flavorid", "asc"),), key="flavorid")
     return [_flavor(row) for row in rows]
 

@@ -13,6 +13,8 @@ from functools import lru_cache
 
 import msgspec
 
+from cumulet.errors import Invalid
+
 #: Length of an expression, and states of its machine, at the most.
 LONGEST = 255
 STATES = 2000
@@ -282,3 +284,13 @@ class Pattern:
 def compiled(text: str) -> Pattern:
     """The pattern of an expression. Raises Malformed."""
     return Pattern(text)
+
+
+def filter_of(name: str, text: str) -> Pattern:
+    """The pattern of a list's filter. Raises Invalid, naming the filter."""
+    try:
+        return compiled(text)
+    except Malformed as error:
+        raise Invalid(
+            f"Invalid input for query parameters {name}: {text[:100]!r} is not a regular expression: {error}."
+        ) from None

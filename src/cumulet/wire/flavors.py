@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from cumulet.wire import forms
-from cumulet.wire.body import since
+from cumulet.wire.body import since, until
 from cumulet.wire.forms import Natural, Positive, Word
 
 _FLAVOR_ID = re.compile(r"(?! )[a-zA-Z0-9. _-]+(?<! )\Z")
@@ -28,7 +28,7 @@ class NewFlavor(Struct, forbid_unknown_fields=True):
     id: str | int | float | None = None
     ephemeral: Natural = field(default=0, name="OS-FLV-EXT-DATA:ephemeral")
     swap: Natural = 0
-    rxtx_factor: Annotated[float, Meta(gt=0, le=3.40282e38)] = 1.0
+    rxtx_factor: Annotated[float, Meta(gt=0, le=3.40282e38), until(2, 101)] = 1.0
     is_public: bool | str = field(default=True, name="os-flavor-access:is_public")
     description: Annotated[Description, since(2, 55)] = None
 
@@ -102,10 +102,10 @@ class Full(Struct, frozen=True):
     disk: int
     swap: int | str
     ephemeral: int = field(name="OS-FLV-EXT-DATA:ephemeral")
-    disabled: bool = field(name="OS-FLV-DISABLED:disabled")
+    disabled: Annotated[bool, until(2, 101)] = field(name="OS-FLV-DISABLED:disabled")
     vcpus: int
     is_public: bool = field(name="os-flavor-access:is_public")
-    rxtx_factor: float
+    rxtx_factor: Annotated[float, until(2, 101)]
     links: Links
     description: Annotated[str | None, since(2, 55)]
     extra_specs: Annotated[dict[str, str] | UnsetType, since(2, 61)] = UNSET

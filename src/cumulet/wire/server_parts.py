@@ -124,10 +124,13 @@ class ServerChange(Struct, forbid_unknown_fields=True):
     access_ip_v6: str | UnsetType = field(default=UNSET, name="accessIPv6")
     description: Annotated[Description | UnsetType, since(2, 19)] = UNSET
     hostname: Annotated[str | UnsetType, since(2, 90)] = UNSET
+    pinned_availability_zone: Annotated[Word | UnsetType | None, since(2, 104)] = UNSET
 
     def __post_init__(self) -> None:
         if isinstance(self.name, str):
             forms.name(self.name)
+        if isinstance(self.pinned_availability_zone, str):
+            forms.name(self.pinned_availability_zone, "pinned_availability_zone")
         if isinstance(self.access_ip_v4, str):
             self.access_ip_v4 = servers.check_address(self.access_ip_v4, "accessIPv4", 4)
         if isinstance(self.access_ip_v6, str):

@@ -322,3 +322,4 @@ class Server(Struct):
     server_groups: Annotated[list[str] | UnsetType, since(2, 71)] = UNSET
     locked_reason: Annotated[str | UnsetType | None, since(2, 73)] = UNSET
     pinned_availability_zone: Annotated[str | UnsetType | None, since(2, 96)] = UNSET
+    scheduler_hints: Annotated[dict[str, Any] | UnsetType, since(2, 100)] = UNSET

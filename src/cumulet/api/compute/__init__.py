@@ -31,6 +31,7 @@ from cumulet.api.compute import (
     server_tags,
     servers,
     services,
+    strict,
     tenant_usage,
     versions,
     volume_attachments,
@@ -39,7 +40,7 @@ from cumulet.api.compute import (
     zones,
 )
 
-_ROUTES = (
+_SERVED = (
     *versions.ROUTES,
     *flavors.ROUTES,
     *keypairs.ROUTES,
@@ -72,6 +73,7 @@ _ROUTES = (
     *assisted_snapshots.ROUTES,
     *baremetal.ROUTES,
 )
+_ROUTES = strict.refusing(_SERVED)
 
 AREA = Area(
     name="compute",

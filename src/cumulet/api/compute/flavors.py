@@ -73,10 +73,13 @@ async def detail(request: Request) -> Response:
 
 
 async def _list(request: Request) -> tuple[list[Flavor], Query]:
+    named = request.version >= (2, 102)
     if request.version >= (2, 75):
-        only(request, *_QUERY)
-    query = _ascending(request, page_of(request, flavors.SORTABLE))
+        only(request, *_QUERY, *(("name",) if named else ()))
+    sortable = flavors.SORTABLE.keys() - ({"rxtx_factor"} if named else set())
+    query = _ascending(request, page_of(request, sortable))
     filters = Filters(
+        name=request.arg("name") if named else None,
         is_public=_is_public(request),
         min_ram=_number(request, "minRam"),
         min_disk=_number(request, "minDisk"),

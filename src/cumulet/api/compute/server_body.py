@@ -8,6 +8,7 @@ from hashlib import sha224
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from cumulet.api.compute import permit
 from cumulet.api.compute.links import PREFIX, links
@@ -15,6 +16,7 @@ from cumulet.api.request import Request
 from cumulet.core.policy import ADMIN, READER
 from cumulet.core.servers.show import Shown
 from cumulet.db.engine import Row
+from cumulet.wire import image_properties
 from cumulet.wire import servers as wire
 from cumulet.wire.body import unset
 from cumulet.wire.forms import instant, precise_or_none
@@ -66,7 +68,6 @@ def full(request: Request, shown: Shown, view: View) -> wire.Server:
     """A server with everything that the version and the caller's rights let through."""
     row = shown.row
     version = request.version
-    image_id = row["image_id"]
     server = wire.Server(
         id=row["id"],
         name=row["name"],
@@ -75,7 +76,7 @@ def full(request: Request, shown: Shown, view: View) -> wire.Server:
         user_id=row["user_id"],
         metadata=row["metadata"],
         host_id=host_id(row["project_id"], shown.host),
-        image=_image(request, image_id) if image_id else "",
+        image=_image(request, row) if row["image_id"] else "",
         flavor=_flavor(request, row["flavor"], view),
         created=instant(row["created_at"]),
         updated=instant(row["updated_at"]),
@@ -101,6 +102,7 @@ def full(request: Request, shown: Shown, view: View) -> wire.Server:
         trusted_image_certificates=row["trusted_image_certificates"],
         locked_reason=row["locked_reason"],
         pinned_availability_zone=row["zone"],
+        scheduler_hints=row["request"].get("hints") or {} if version >= (2, 100) else UNSET,
     )
     if shown.status in _WITH_FAULT and row["fault"]:
         server.fault = _fault(request, row["fault"])
@@ -135,8 +137,17 @@ def _attributes(server: wire.Server, shown: Shown) -> None:
     server.user_data = row.get("user_data")
 
 
-def _image(request: Request, id: str) -> dict[str, Any]:
-    return {"id": id, "links": [{"rel": "bookmark", "href": request.url(f"{PREFIX}/images/{id}")}]}
+def _image(request: Request, row: Row) -> dict[str, Any]:
+    """A link to the image; since 2.98 what the image said of servers when the server was made."""
+    id = row["image_id"]
+    found = {"id": id, "links": [{"rel": "bookmark", "href": request.url(f"{PREFIX}/images/{id}")}]}
+    if request.version >= (2, 98):
+        found["properties"] = {
+            name: str(value)[:255]
+            for name, value in row["image_properties"].items()
+            if name in image_properties.NAMES and value is not None
+        }
+    return found
 
 
 def _flavor(request: Request, flavor: Row, view: View) -> dict[str, Any]:

@@ -116,8 +116,18 @@ def read(request: Request, *, detail: bool) -> Listing | None:
             if name in asked:
                 fields[name.replace("-", "_")] = tuple(asked[name].split(","))
     fields["among"] = among
-    fields["user_data"] = detail and request.version >= (2, 3) and request.caller.is_admin
+    fields["extra"] = _long(request) if detail else frozenset()
     return Listing(**fields)
+
+
+def _long(request: Request) -> frozenset[str]:
+    """The columns that may be long and are shown at the request's version."""
+    found = {"user_data"} if request.version >= (2, 3) and request.caller.is_admin else set()
+    if request.version >= (2, 98):
+        found.add("image_properties")
+    if request.version >= (2, 100):
+        found.add("request")
+    return frozenset(found)
 
 
 def _open(request: Request) -> frozenset[str]:

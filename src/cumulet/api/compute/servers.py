@@ -77,6 +77,8 @@ async def update(request: Request) -> Response:
         for name in ("name", "description", "hostname", "access_ip_v4", "access_ip_v6", "disk_config")
         if getattr(asked, name) is not UNSET
     }
+    if asked.pinned_availability_zone is not UNSET:
+        changes["zone"] = asked.pinned_availability_zone
     found = await request.cloud.db.write(
         updating.update, request.caller, request.params["server_id"], changes
     )

@@ -11,7 +11,7 @@ from cumulet.core.policy import ANYONE
 from cumulet.errors import NotFound
 
 VERSIONS = Versions(
-    service="compute", minimum=(2, 1), maximum=(2, 96), legacy_header="x-openstack-nova-api-version"
+    service="compute", minimum=(2, 1), maximum=(2, 104), legacy_header="x-openstack-nova-api-version"
 )
 
 _CURRENT: dict[str, str] = {

@@ -17,7 +17,6 @@ from cumulet.core.servers import show
 from cumulet.core.servers.show import Shown
 from cumulet.db.engine import Row, Tx
 from cumulet.db.query import Query, Where, page
-from cumulet.errors import Invalid
 
 #: What one can sort by, and the expression for it, which is never null.
 SORTABLE: Mapping[str, str] = {
@@ -101,8 +100,8 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
     changed_before: float | None = None
     #: Those that are there, those that are not, or (None) both.
     deleted: bool | None = False
-    #: Show what the user gave the guest; it may be long.
-    user_data: bool = False
+    #: Columns that are shown although no list shows them otherwise, for they may be long.
+    extra: frozenset[str] = frozenset()
 
 
 def ids(tx: Tx, listing: Listing) -> list[Row]:
@@ -122,7 +121,7 @@ def detailed(tx: Tx, listing: Listing) -> list[Shown]:
 def _columns(listing: Listing) -> str:
     from cumulet.db.schema.compute import servers
 
-    hidden = _HIDDEN - {"user_data"} if listing.user_data else _HIDDEN
+    hidden = _HIDDEN - listing.extra
     return ", ".join(f"s.{column.name}" for column in servers.columns if column.name not in hidden)
 
 
@@ -224,16 +223,6 @@ def _tags(where: Where, listing: Listing) -> None:
         where.add(f"{has.format('not_tags_any')} = 0", not_tags_any=tuple(listing.not_tags_any))
 
 
-def compiled(name: str, expression: str) -> patterns.Pattern:
-    """The expression of a filter. Raises Invalid, naming the filter."""
-    try:
-        return patterns.compiled(expression)
-    except patterns.Malformed as error:
-        raise Invalid(
-            f"Invalid input for query parameters {name}: {expression[:100]!r} is not a regular expression: {error}."
-        ) from None
-
-
 def _expressions(listing: Listing) -> list[Test]:
     """Tests of a row's columns, without those that SQL has done."""
 
@@ -241,7 +230,7 @@ def _expressions(listing: Listing) -> list[Test]:
         return lambda row: pattern.found_in(_text(row.get(column)))
 
     return [
-        test(column, compiled(column, expression))
+        test(column, patterns.filter_of(column, expression))
         for column, expression in listing.expressions.items()
         if _literal(column, expression) is None
     ]
@@ -249,7 +238,7 @@ def _expressions(listing: Listing) -> list[Test]:
 
 def _literal(column: str, expression: str) -> str | None:
     """The text that SQL can look for; None where that is not possible."""
-    return None if column in _MOMENTS else compiled(column, expression).literal
+    return None if column in _MOMENTS else patterns.filter_of(column, expression).literal
 
 
 def _text(value: Any) -> str:
@@ -259,7 +248,9 @@ def _text(value: Any) -> str:
 
 
 def _address_tests(listing: Listing) -> list[tuple[int, patterns.Pattern]]:
-    return [(version, compiled(f"ip{version}", text)) for version, text in listing.addresses.items()]
+    return [
+        (version, patterns.filter_of(f"ip{version}", text)) for version, text in listing.addresses.items()
+    ]
 
 
 def _with_addresses(tx: Tx, listing: Listing, rows: Sequence[Row]) -> list[Row]:
@@ -337,7 +328,7 @@ def _passes(listing: Listing, shown: Shown, agents: set[str] | None) -> bool:
     if agents is not None and row.get("host") not in agents:
         return False
     for column, expression in listing.expressions.items():
-        if not compiled(column, expression).found_in(_text(row.get(column))):
+        if not patterns.filter_of(column, expression).found_in(_text(row.get(column))):
             return False
     if listing.zone is not None and shown.zone != listing.zone:
         return False
