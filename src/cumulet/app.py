@@ -167,14 +167,23 @@ async def running(
         parts["judge"] = asyncio.create_task(works.judge(min(config.reconcile.patience / 4, 5.0)))
         times = config.reconcile
         parts["sweep"] = asyncio.create_task(works.sweep(times.sweep, times.sweep_floor, times.stuck_after))
+        parts["refresh"] = asyncio.create_task(works.refresh(times.patience))
         parts["retention"] = asyncio.create_task(_forget(db, config))
-        tasks += [parts["worker"], parts["judge"], parts["sweep"], parts["retention"]]
+        tasks += [parts["worker"], parts["judge"], parts["sweep"], parts["refresh"], parts["retention"]]
     async with httpx2.AsyncClient(transport=InProcess(app), base_url="http://cumulet") as http:
         for kind, name in local_agents(config):
             secret = chance.token()
             id = await db.write(agents.register, kind, name, secret)
             supervisors[name] = Supervisor(
-                kind, name, directory / "agents" / f"{kind}-{name}", http, id, secret, config, chance
+                kind,
+                name,
+                directory / "agents" / f"{kind}-{name}",
+                http,
+                id,
+                secret,
+                config,
+                chance,
+                application=app,
             )
             parts[f"{kind} {name}"] = supervisors[name].start()
             parts[f"{kind} {name}"].add_done_callback(_tell)

@@ -23,6 +23,7 @@ from cumulet.drivers.download import Rules
 from cumulet.drivers.imagefiles import ImageFiles
 from cumulet.drivers.qemu import host
 from cumulet.drivers.volumefiles import VolumeFiles
+from cumulet.wire.asgi import Application
 
 log = structlog.get_logger()
 
@@ -116,11 +117,12 @@ class Supervisor:
         chance: Chance,
         *,
         crash: Callable[[], None] | None = None,
+        application: Application | None = None,
     ) -> None:
         self.kind = kind
         self.name = name
         self.directory = directory
-        self.client = Client(http, agent_id, token)
+        self.client = Client(http, agent_id, token, application)
         self.config = config
         self.chance = chance
         self.crash = crash

@@ -29,6 +29,8 @@ FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 30.0
 #: Sights in one report at the most.
 REPORT_LIMIT = 200
+#: Turns of the event loop that a report waits for more to tell.
+TURNS = 6
 
 
 class Crashed(Exception):
@@ -219,7 +221,11 @@ class Agent:
         failures = 0
         while True:
             await self._ready.wait()
-            await asyncio.sleep(0)  # what is finished at the same moment goes together
+            for _ in range(TURNS):
+                # What is about to be finished goes together with what is.
+                if not self._tasks:
+                    break
+                await asyncio.sleep(0)
             batch = dict(list(self._outbox.items())[:REPORT_LIMIT])
             orphans, self._orphans = self._orphans, None
             self._sequence += 1

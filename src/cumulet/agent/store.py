@@ -25,6 +25,7 @@ class Store:
         self.directory = directory
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         (directory / "working").mkdir(exist_ok=True, mode=0o700)
+        self._working = str(directory / "working")
         self._lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -65,7 +66,7 @@ class Store:
 
     def idle(self, claim: str) -> bool:
         """True if nothing works on the claim, not even a helper of an agent that died."""
-        path = self.directory / "working" / claim
+        path = f"{self._working}/{claim}"
         try:
             fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -77,7 +78,7 @@ class Store:
         finally:
             os.close(fd)
         with contextlib.suppress(FileNotFoundError):
-            path.unlink()
+            os.unlink(path)
         return True
 
     def close(self) -> None:

@@ -21,6 +21,11 @@ from cumulet.wire import agent as wire
 
 #: Bytes of a report at the most: many claims, each with its facts.
 REPORT_LIMIT = 8 << 20
+#: What is asked within a session, which a new token and the agent's end close: here a token that was good once
+#: is good enough, for the session is looked at in any case.
+_IN_SESSION = frozenset({"/agent/v1/claims", "/agent/v1/report"})
+#: Tokens that are remembered at the most.
+REMEMBERED = 10_000
 #: Seconds that an agent has to begin an answer.
 ANSWER_TIME = 30.0
 
@@ -30,8 +35,15 @@ async def authenticate(request: Request) -> Caller:
     id, token = request.headers.get("x-agent", ""), request.headers.get("x-agent-token", "")
     if not id or not token:
         raise Unauthorized("An agent's id and token are needed.")
+    known = request.cloud.agents.get((id, token))
+    if known is not None and request.path in _IN_SESSION:
+        return known
     row = await request.cloud.db.read(agents.authenticate, id, token)
-    return Caller(user_id=row["id"], user_name=row["name"], roles=frozenset({"agent"}))
+    caller = Caller(user_id=row["id"], user_name=row["name"], roles=frozenset({"agent"}))
+    if len(request.cloud.agents) >= REMEMBERED:
+        request.cloud.agents.clear()
+    request.cloud.agents[id, token] = caller
+    return caller
 
 
 async def hello(request: Request) -> Response:
@@ -88,7 +100,11 @@ async def claims(request: Request) -> Response:
 
 
 def _session(tx: Tx, agent: str, session: str) -> Row:
-    row = tx.one("select session, sequence, silent, seen_at, revision from agents where id = :id", id=agent)
+    row = tx.one(
+        "select session, sequence, silent, seen_at, revision, exists(select 1 from faults) as faults "
+        "from agents where id = :id",
+        id=agent,
+    )
     if row is None or row["session"] != session:
         raise Conflict("This session has ended: a newer session of the agent began.")
     return row
@@ -97,7 +113,7 @@ def _session(tx: Tx, agent: str, session: str) -> Row:
 def _news(tx: Tx, agent: str, session: str, since: int, patience: float) -> tuple[wire.News, bool]:
     row = _session(tx, agent, session)
     stale = row["silent"] or row["seen_at"] is None or tx.now - row["seen_at"] > patience * agents.NOTE_EVERY
-    rules = faults.any_rules(tx)
+    rules = bool(row["faults"])
     if row["revision"] <= since and since > 0:
         return wire.News(since, [], faults=rules), stale
     revision, served, more = ledger.feed(tx, agent, since)

@@ -42,6 +42,8 @@ class Cloud:
     passwords: Passwords
     metrics: Metrics
     questions: Questions
+    #: Agents whose token was verified: (id, token) → who it is.
+    agents: dict[tuple[str, str], Caller] = field(default_factory=dict)
     log_requests: bool = False
     behind_proxy: bool = False
     #: The tasks of this process that must not end, by name.

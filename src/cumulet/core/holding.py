@@ -145,3 +145,12 @@ def apply(tx: Tx, view: plan.Thing, change: base.Change) -> None:
     table = next(table for table, kind in KINDS.values() if kind == view.kind)
     if table != "networks":
         tx.update(table, view.id, **change.values)
+    if view.kind == "lport" and change.values.get("status") == "ACTIVE":
+        # A server that comes up waits for its ports, or will: what it waits for is not asked, for on PostgreSQL
+        # that may be in a transaction that is still open.
+        for server in tx.values(
+            "select s.id from ports p join servers s on s.id = p.device_id "
+            "where p.id = :id and s.vm_state in ('building', 'shelved_offloaded')",
+            id=view.id,
+        ):
+            holders.touch(tx, server)

@@ -82,7 +82,7 @@ def destroyed(tx: Tx, agent: str) -> dict[str, Any]:
         raise Conflict(
             f"The {row['kind']} {row['name']} is up. Stop it, and force it down first if it does not end."
         )
-    tx.update("agents", row["id"], destroyed=True, updated_at=tx.now)
+    tx.update("agents", row["id"], destroyed=True, session=None, updated_at=tx.now)
     closed = ledger.close_destroyed(tx, row["id"])
     tx.run("delete from orphans where agent = :id", id=row["id"])
     agents.touch_holders(tx, row["id"])

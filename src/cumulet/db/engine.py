@@ -26,10 +26,13 @@ from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
 
 import anyio.to_thread
 import msgspec
+import structlog
 
 from cumulet.chance import Chance
 from cumulet.db.wake import Wake
 from cumulet.errors import Refused, Unavailable
+
+log = structlog.get_logger()
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -78,6 +81,11 @@ class Tx:
         self.wakes: set[str] = set()
         #: Holders to reconcile before the commit, in order; see reconcile.holders.
         self.unsettled: dict[str, None] = {}
+        #: What runs in transactions of its own once this one is committed, by name. It is a short cut: whatever
+        #: is lost when the process dies in between, a later pass makes up for.
+        self.afterwards: dict[str, Callable[[Tx], None]] = {}
+        #: How far the transaction has come in the order of locks; see reconcile.worker.
+        self.rank = 0
         #: Reconciles them; None where nothing does, and then ``due`` says that they wait.
         self.settle: Callable[[Tx], None] | None = None
         #: Claims whose revision must move before the commit, by agent; see reconcile.ledger.
@@ -272,6 +280,18 @@ class Database:
         """Run ``function(tx, …)`` on one consistent view; what it writes is not kept."""
         raise NotImplementedError
 
+    def write_now(self, function: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """``write``, where it is called."""
+        raise NotImplementedError
+
+    def _afterwards(self, tx: Tx) -> None:
+        for name, function in tx.afterwards.items():
+            try:
+                self.write_now(function)
+            except Exception:
+                # The transaction that it follows is committed; whoever asked for that must not hear of this.
+                log.exception("what was to follow a transaction failed", what=name)
+
     def close(self) -> None:
         raise NotImplementedError
 
@@ -318,6 +338,7 @@ class SqliteDatabase(Database):
         self.statements += tx.statements
         if tx.wakes:
             self.wake.notify(tx.wakes)
+        self._afterwards(tx)
         return result
 
     async def read(
@@ -440,9 +461,10 @@ class PostgresDatabase(Database):
         )
 
     def write_now(self, function: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        result, wakes = self._again(function, args, kwargs, keep=True)
-        if wakes:
-            self.wake.notify(wakes)
+        result, tx = self._again(function, args, kwargs, keep=True)
+        if tx.wakes:
+            self.wake.notify(tx.wakes)
+        self._afterwards(tx)
         return result
 
     async def read(
@@ -456,7 +478,7 @@ class PostgresDatabase(Database):
         result, _ = self._again(function, args, kwargs, keep=False)
         return result
 
-    def _again(self, function: Callable[..., R], args: Any, kwargs: Any, *, keep: bool) -> tuple[R, set[str]]:
+    def _again(self, function: Callable[..., R], args: Any, kwargs: Any, *, keep: bool) -> tuple[R, Tx]:
         psycopg = self._psycopg
         for attempt in range(RETRIES):
             try:
@@ -473,7 +495,7 @@ class PostgresDatabase(Database):
                 raise Unavailable("The database does not answer; the request was not carried out.") from error
         raise AssertionError("unreachable")
 
-    def _once(self, function: Callable[..., R], args: Any, kwargs: Any, *, keep: bool) -> tuple[R, set[str]]:
+    def _once(self, function: Callable[..., R], args: Any, kwargs: Any, *, keep: bool) -> tuple[R, Tx]:
         with self.pool.connection() as connection:
             cursor = connection.cursor()
 
@@ -505,7 +527,7 @@ class PostgresDatabase(Database):
                     raise
             self.statements += tx.statements
             self.commits += keep
-            return result, tx.wakes
+            return result, tx
 
     def _commit(self, connection: Any) -> None:
         errors = self._psycopg.errors

@@ -35,6 +35,8 @@ class SimDriver:
 
     def __init__(self, directory: Path, kinds: frozenset[str], chance: Chance, *, target: str = "") -> None:
         self.directory = directory
+        #: The same as text: joining pathlib's paths would cost more than the files do.
+        self._base = str(directory)
         self._kinds = kinds
         self._chance = chance
         #: Name of the back end in connection data.
@@ -54,7 +56,7 @@ class SimDriver:
         found: dict[str, Thing] = {}
         for kind in self._kinds:
             try:
-                names = os.listdir(self.directory / kind)
+                names = os.listdir(f"{self._base}/{kind}")
             except OSError as error:
                 raise Unknown(f"{kind}s cannot be seen: {error}") from error
             for name in names:
@@ -70,9 +72,9 @@ class SimDriver:
 
     async def look(self, id: str, kind: str) -> Thing | None:
         try:
-            raw = (self.directory / kind / id).read_bytes()
+            raw = _load(f"{self._base}/{kind}/{id}")
         except FileNotFoundError:
-            if not (self.directory / kind).is_dir():
+            if not os.path.isdir(f"{self._base}/{kind}"):  # noqa: ASYNC240
                 raise Unknown(f"the directory of the {kind}s is not there") from None
             return None
         except OSError as error:
@@ -85,13 +87,13 @@ class SimDriver:
     async def ensure(self, claim: Claim) -> Thing:
         before = await self.look(claim.id, claim.kind)
         facts = self._facts(claim, dict(before.facts) if before else {})
-        self._write(claim.kind, claim.id, {"spec": claim.spec, "facts": facts})
+        self._write(claim.kind, claim.id, {"spec": claim.spec, "facts": facts}, new=before is None)
         return Thing(claim.kind, facts)
 
     async def remove(self, claim: Claim) -> None:
         for kind in (claim.kind, "console") if claim.kind == "guest" else (claim.kind,):
             with contextlib.suppress(FileNotFoundError):
-                (self.directory / kind / claim.id).unlink()
+                os.unlink(f"{self._base}/{kind}/{claim.id}")
 
     async def answer(self, question: Question) -> AsyncIterator[bytes]:
         if question.name == "console":
@@ -120,7 +122,7 @@ class SimDriver:
         if claim.kind in ("volume", "snapshot"):
             return {"size_gb": claim.spec["size_gb"]}
         if claim.kind == "disk":
-            return {"path": str(self.directory / "disk" / claim.id)}
+            return {"path": f"{self._base}/disk/{claim.id}"}
         if claim.kind == "source":
             disk = next((need for need in claim.needs if need.kind in ("disk", "volume")), None)
             return {
@@ -158,20 +160,18 @@ class SimDriver:
 
     def _boot(self, claim: Claim, word: str) -> None:
         spec = claim.spec
-        self._log(
-            claim, f"{word} {spec['name']} ({claim.holder}): {spec['vcpus']} CPUs, {spec['memory_mb']} MB"
-        )
+        lines = [f"{word} {spec['name']} ({claim.holder}): {spec['vcpus']} CPUs, {spec['memory_mb']} MB"]
         for i, nic in enumerate(spec.get("nics", ())):
             addresses = " ".join(address["address"] for address in nic.get("addresses", ()))
-            self._log(claim, f"eth{i}: {nic['mac']} {addresses}".rstrip())
-        for volume in spec.get("volumes", ()):
-            self._log(claim, f"disk {volume['volume']} attached")
-        self._log(claim, f"{spec['hostname']} login:")
+            lines.append(f"eth{i}: {nic['mac']} {addresses}".rstrip())
+        lines += [f"disk {volume['volume']} attached" for volume in spec.get("volumes", ())]
+        self._log(claim, *lines, f"{spec['hostname']} login:")
 
-    def _log(self, claim: Claim, line: str) -> None:
-        path = self.directory / "console" / claim.id
-        with path.open("a") as file:
-            file.write(f"[{self._chance.now():.3f}] {line}\n")
+    def _log(self, claim: Claim, *lines: str) -> None:
+        moment = f"[{self._chance.now():.3f}]"
+        text = "".join(f"{moment} {line}\n" for line in lines)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        _store(f"{self._base}/console/{claim.id}", text.encode(), flags)
 
     def _console(self, question: Question) -> bytes:
         try:
@@ -214,17 +214,34 @@ class SimDriver:
             yield data[start : start + (1 << 16)]
             await asyncio.sleep(0)
 
-    def _write(self, kind: str, id: str, value: Any) -> None:
-        """All of it or nothing, whenever the process is killed."""
-        draft = self.directory / kind / f".{id}"
-        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        try:
-            data = msgspec.json.encode(value)
-            while data:  # a disk that fills takes a part only
-                data = data[os.write(fd, data) :]
-        finally:
-            os.close(fd)
-        os.replace(draft, self.directory / kind / id)
+    def _write(self, kind: str, id: str, value: Any, *, new: bool) -> None:
+        """All of it or nothing, whenever the process is killed; a new thing that is begun only is seen as that."""
+        path = f"{self._base}/{kind}/{id}"
+        draft = path if new else f"{self._base}/{kind}/.{id}"
+        _store(draft, msgspec.json.encode(value), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC)
+        if not new:
+            os.replace(draft, path)
+
+
+def _store(path: str, data: bytes, flags: int) -> None:
+    fd = os.open(path, flags, 0o600)
+    try:
+        while data:  # a disk that fills takes a part only
+            data = data[os.write(fd, data) :]
+    finally:
+        os.close(fd)
+
+
+def _load(path: str) -> bytes:
+    """A small file. Raises OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        pieces = []
+        while piece := os.read(fd, 1 << 16):
+            pieces.append(piece)
+        return b"".join(pieces)
+    finally:
+        os.close(fd)
 
 
 async def _pieces(data: bytes) -> AsyncIterator[bytes]:

@@ -33,7 +33,9 @@ def register(tx: Tx, kind: AgentKind, name: str, token: str, facts: Mapping[str,
     """Make an agent known, or give a known one a new token; return its id."""
     row = tx.one("select id from agents where kind = :kind and name = :name", kind=kind, name=name)
     if row is not None:
-        tx.update("agents", row["id"], token_digest=digest(token), retired=False, updated_at=tx.now)
+        tx.update(
+            "agents", row["id"], token_digest=digest(token), session=None, retired=False, updated_at=tx.now
+        )
         return str(row["id"])
     id = tx.uuid()
     number = int(tx.value("select coalesce(max(number), 0) from agents")) + 1

@@ -25,7 +25,10 @@ def now(tx: Tx, id: str) -> None:
         later(tx, id)
         return
     others, tx.unsettled = tx.unsettled, {id: None}
+    rank, tx.rank = tx.rank, 0
     tx.settle(tx)
+    # What comes later in the transaction goes on where it was in the order of locks.
+    tx.rank = rank
     others.pop(id, None)
     tx.unsettled.update(others)
 
@@ -37,6 +40,11 @@ def later(tx: Tx, id: str, due: float | None = None) -> None:
         due=tx.now if due is None else due, request=tx.request_id, id=id,
     )  # fmt: skip
     tx.wakes.add("due")
+
+
+def afterwards(tx: Tx, id: str) -> None:
+    """Reconcile the holder in a transaction that follows this one: its lock comes before those that this one has."""
+    tx.afterwards[f"touch {id}"] = lambda following: touch(following, id)
 
 
 def touch_all(tx: Tx, ids: list[str]) -> None:

@@ -22,7 +22,7 @@ import msgspec
 
 from cumulet.db.engine import Row, Tx, chunks
 from cumulet.reconcile import holders
-from cumulet.values import CLAIM_KINDS, KEEPS_DATA, Claim, Report
+from cumulet.values import KEEPS_DATA, Claim, Report
 
 # --- decisions ---
 
@@ -67,8 +67,13 @@ def awaits(claim: Claim, need: Claim) -> bool:
 
 # --- reading ---
 
-_COLUMNS = "id, kind, holder, agent, wanted, revision, seen, acted, made, spec, facts, error, failing_since, part, is_left, request_id"
-_QUALIFIED = ", ".join(f"c.{name.strip()}" for name in _COLUMNS.split(","))
+_COLUMNS = (
+    "id", "kind", "holder", "agent", "wanted", "revision", "seen", "acted", "made", "spec", "facts", "error",
+    "failing_since", "part", "is_left", "request_id",
+)  # fmt: skip
+_QUALIFIED = ", ".join(f"c.{name}" for name in _COLUMNS)
+#: A claim comes once for each claim that it needs.
+_SELECT = f"select {_QUALIFIED}, e.needs from claims c left join needs e on e.claim = c.id"
 
 
 def _claim(tx: Tx, row: Row, needs: tuple[str, ...]) -> Claim:
@@ -83,14 +88,15 @@ def _claim(tx: Tx, row: Row, needs: tuple[str, ...]) -> Claim:
     )  # fmt: skip
 
 
-def _with_needs(tx: Tx, rows: Sequence[Row]) -> tuple[Claim, ...]:
-    if not rows:
-        return ()
+def _read(tx: Tx, condition: str, **params: Any) -> list[Claim]:
+    """Claims with what they need, by one statement, in the order of their first rows."""
+    rows: dict[str, Row] = {}
     needs: dict[str, list[str]] = {}
-    for ids in chunks(row["id"] for row in rows):
-        for edge in tx.all("select claim, needs from needs where claim in :ids order by needs", ids=ids):
-            needs.setdefault(edge["claim"], []).append(edge["needs"])
-    return tuple(_claim(tx, row, tuple(needs.get(row["id"], ()))) for row in rows)
+    for row in tx.all(f"{_SELECT} {condition}", **params):
+        rows.setdefault(row["id"], row)
+        if row["needs"] is not None:
+            needs.setdefault(row["id"], []).append(row["needs"])
+    return [_claim(tx, row, tuple(sorted(needs.get(id, ())))) for id, row in rows.items()]
 
 
 def of_holder(tx: Tx, holder: str) -> tuple[Claim, ...]:
@@ -102,17 +108,15 @@ def of_holder(tx: Tx, holder: str) -> tuple[Claim, ...]:
 
 
 def _of_holder(tx: Tx, holder: str) -> tuple[Claim, ...]:
-    rows = tx.all(f"select {_COLUMNS} from claims where holder = :holder", holder=holder)
-    rows.sort(key=lambda row: (CLAIM_KINDS[row["kind"]], row["part"], row["id"]))
-    return _with_needs(tx, rows)
+    claims = _read(tx, "where c.holder = :holder", holder=holder)
+    return tuple(sorted(claims, key=lambda claim: (claim.rank, claim.part, claim.id)))
 
 
 def by_id(tx: Tx, ids: Collection[str]) -> dict[str, Claim]:
     """Open claims by id; those that are closed are not in the answer."""
     found: dict[str, Claim] = {}
     for some in chunks(ids):
-        rows = tx.all(f"select {_COLUMNS} from claims where id in :ids", ids=some)
-        found.update((claim.id, claim) for claim in _with_needs(tx, rows))
+        found.update((claim.id, claim) for claim in _read(tx, "where c.id in :ids", ids=some))
     return found
 
 
@@ -139,26 +143,22 @@ class Served(msgspec.Struct, frozen=True):
     needs: tuple[Claim, ...]
 
 
+#: One transaction may have given many claims one revision: all of them, or none.
+_SINCE = (
+    "where c.agent = :agent and c.revision > :since and c.revision <= (select max(first.revision) from (select revision "
+    "from claims where agent = :agent and revision > :since order by revision limit :limit) first) order by c.revision"
+)
+
+
 def feed(tx: Tx, agent: str, since: int, limit: int = 500) -> tuple[int, list[Served], bool]:
     """What an agent was asked since a revision: (newest revision told, claims, whether more is there).
 
     ``since`` 0 tells of every open claim. At most about ``limit`` claims; a revision is never split.
     """
-    rows = tx.all(
-        f"select {_COLUMNS} from claims where agent = :agent and revision > :since order by revision limit :limit",
-        agent=agent, since=since, limit=limit,
-    )  # fmt: skip
-    more = len(rows) == limit
-    if more:
-        # One transaction may have given many claims one revision: take the rest of the last one too.
-        last = rows[-1]["revision"]
-        rows = [row for row in rows if row["revision"] < last]
-        rows += tx.all(
-            f"select {_COLUMNS} from claims where agent = :agent and revision = :last", agent=agent, last=last
-        )
-    if not rows:
+    claims = _read(tx, _SINCE, agent=agent, since=since, limit=limit)
+    if not claims:
         return since, [], False
-    claims = _with_needs(tx, rows)
+    more = len(claims) >= limit
     needs = _neighbours(tx, [claim.id for claim in claims if claim.needs], upwards=False)
     given_up = [claim.id for claim in claims if not claim.wanted]
     needed_by = _neighbours(tx, given_up, upwards=True) if given_up else {}
@@ -287,7 +287,14 @@ def hear(tx: Tx, agent: str, reports: Sequence[Report]) -> list[str]:
 
     Returns the ids that are not (or no longer) in the ledger although the agent has the thing: orphans.
     """
-    claims = by_id(tx, [report.id for report in reports])
+    ids = [report.id for report in reports]
+    if tx.dialect != "sqlite":
+        # Whoever reconciles a holder relies on its claims while it has the holder's lock.
+        tx.all(
+            "select id from holders where id in (select holder from claims where id in :ids) order by id for update",
+            ids=tuple(ids),
+        )
+    claims = by_id(tx, ids)
     unknown = []
     for report in reports:
         claim = claims.get(report.id)

@@ -7,6 +7,7 @@ is due. Both call ``reconcile``, and nothing else changes a holder on its way to
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,13 @@ from cumulet.values import Claim, Limits
 
 log = structlog.get_logger()
 
+#: Holders are locked in this order, by kind.
+LOCK_ORDER = {
+    kind: rank
+    for rank, kind in enumerate(
+        ("server", "volume", "snapshot", "image", "network", "router", "floatingip", "port"), start=1
+    )
+}
 #: Rounds of one reconcile, and holders of one transaction, at the most.
 ROUNDS = 30
 SETTLED = 200
@@ -63,11 +71,29 @@ class Reconciler:
         while tx.unsettled:
             id = next(iter(tx.unsettled))
             del tx.unsettled[id]
+            if self._comes_too_late(tx, id):
+                holders.afterwards(tx, id)
+                continue
             done += 1
             if done > SETTLED:
                 holders.later(tx, id)
             else:
                 self.reconcile(tx, id)
+
+    @staticmethod
+    def _comes_too_late(tx: Tx, id: str) -> bool:
+        """True if the transaction has locked a holder that comes behind this one in the order of locks.
+
+        Two transactions that lock against the order wait for each other until the database ends one of them.
+        On SQLite there is one writer, and nothing to wait for.
+        """
+        if tx.dialect == "sqlite":
+            return False
+        rank = LOCK_ORDER.get(tx.value("select kind from holders where id = :id", id=id), 0)
+        if rank < tx.rank:
+            return True
+        tx.rank = rank
+        return False
 
     def reconcile(self, tx: Tx, id: str, *, skip_locked: bool = False) -> None:
         """Bring one holder as far as it gets without waiting."""
@@ -163,11 +189,7 @@ def _resolve(
             there = need in known or tx.one("select 1 from claims where id = :id", id=need)
             id = need if there else None
         else:
-            id = named.get(need) or tx.value(
-                "select id from claims where holder = :part and kind = :kind and wanted",
-                kind=need[0],
-                part=need[1],
-            )
+            id = named.get(need)
         if id is not None:
             found.append(id)
     return found
@@ -255,6 +277,13 @@ class Worker:
             for name in filter(None, names):
                 log.warning("agent is silent", agent=name)
 
+    async def refresh(self, every: float) -> None:
+        """Look again at whoever waits without a time, until cancelled: a wake-up may have been lost."""
+        while True:
+            await asyncio.sleep(every)
+            with contextlib.suppress(Unavailable):
+                await self.db.write(_refresh, every)
+
     async def sweep(self, every: float, floor: float, stuck_after: float) -> None:
         """Sweep again and again, until cancelled, and raise the alarm when something is found."""
         while True:
@@ -268,6 +297,15 @@ class Worker:
                 log.warning(
                     "the sweep found something", kind=finding.kind, id=finding.id, what=finding.message
                 )
+
+
+def _refresh(tx: Tx, age: float, limit: int = 1000) -> None:
+    ids = tx.values(
+        "select id from holders where waiting is not null and due is null and waiting_since <= :before "
+        "order by waiting_since limit :limit",
+        before=tx.now - age, limit=limit,
+    )  # fmt: skip
+    holders.touch_all(tx, ids)
 
 
 def _push_back(tx: Tx, id: str) -> None:

@@ -99,6 +99,38 @@ class InProcess(httpx2.AsyncBaseTransport):
         return httpx2.Response(status, headers=headers, stream=_Body(pieces, task))
 
 
+async def call(
+    application: Application, method: str, path: str, headers: list[tuple[bytes, bytes]], body: bytes
+) -> tuple[int, bytes]:
+    """One request whose answer is small: the status and the body. It costs a tenth of a client's request."""
+    pieces: list[bytes] = []
+    status = 0
+    sent = False
+
+    async def receive() -> dict[str, Any]:
+        nonlocal sent
+        if sent:
+            await asyncio.get_running_loop().create_future()  # no connection that could be lost
+        sent = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: dict[str, Any]) -> None:
+        nonlocal status
+        if message["type"] == "http.response.start":
+            status = message["status"]
+        elif message.get("body"):
+            pieces.append(message["body"])
+
+    where, _, query = path.partition("?")
+    scope = {
+        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http",
+        "path": where, "raw_path": where.encode(), "query_string": query.encode(), "root_path": "", "headers": headers,
+        "client": ("127.0.0.1", 0), "server": ("cumulet", None),
+    }  # fmt: skip
+    await application(scope, receive, send)
+    return status, b"".join(pieces)
+
+
 def _scope(request: httpx2.Request) -> dict[str, Any]:
     return {
         "type": "http",

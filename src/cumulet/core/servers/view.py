@@ -50,7 +50,7 @@ def view(tx: Tx, id: str, limits: Limits) -> plan.Server | None:
         shelved_at=row["shelved_at"],
         offload_after=limits.offload_after,
         allocated=row["placed"] and _allocated(tx, id),
-        leaving=_leaving(tx, id, limits.patience) if row["desired"] == "gone" else (),
+        leaving=_leaving(tx, id, limits.patience) if row["desired"] == "gone" and not claims else (),
         held=_held(tx) if row["host"] is None else frozenset(),
     )
 
@@ -77,38 +77,37 @@ def _ports(tx: Tx, id: str) -> tuple[plan.Port, ...]:
 
 
 def _read_ports(tx: Tx, id: str) -> tuple[plan.Port, ...]:
-    rows = tx.all(
-        "select i.id as interface, i.port_id, i.detaching, p.mac_address, p.binding_host, p.network_id, n.mtu, "
-        "a.id as bound "
+    rows = tx.all(  # a port comes once for each of its addresses
+        "select i.id as interface, i.port_id, i.detaching, p.mac_address, p.binding_host, p.status, p.admin_state_up, "
+        "p.network_id, n.mtu, "
+        "a.id as bound, f.subnet_id, f.address "
         "from interfaces i join ports p on p.id = i.port_id join networks n on n.id = p.network_id "
         "left join agents a on a.kind = 'host' and a.name = p.binding_host and p.binding_host <> '' "
-        "where i.server_id = :id order by i.position, i.id",
+        "left join fixed_ips f on f.port_id = p.id "
+        "where i.server_id = :id order by i.position, i.id, f.position",
         id=id,
     )
-    if not rows:
-        return ()
     addresses: dict[str, list[dict[str, str]]] = {}
-    for fixed in tx.all(
-        "select port_id, subnet_id, address from fixed_ips where port_id in :ids order by port_id, position",
-        ids=tuple(row["port_id"] for row in rows),
-    ):
-        addresses.setdefault(fixed["port_id"], []).append(
-            {"subnet": fixed["subnet_id"], "address": fixed["address"]}
-        )
+    for row in rows:
+        found = addresses.setdefault(row["port_id"], [])
+        if row["address"] is not None:
+            found.append({"subnet": row["subnet_id"], "address": row["address"]})
+    ports = {row["port_id"]: row for row in rows}
     return tuple(
         plan.Port(
             id=row["port_id"],
             interface=row["interface"],
             bound=row["bound"] or row["binding_host"],
+            up=row["status"] == "ACTIVE" or not row["admin_state_up"],
             detaching=row["detaching"],
             spec={
                 "mac": row["mac_address"],
                 "network": row["network_id"],
                 "mtu": row["mtu"],
-                "addresses": addresses.get(row["port_id"], []),
+                "addresses": addresses[row["port_id"]],
             },
         )
-        for row in rows
+        for row in ports.values()
     )
 
 

@@ -18,8 +18,7 @@ import msgspec
 
 from cumulet.values import AgentView, Claim
 
-#: A claim that has no id yet when it is named: of the same holder, by (kind, part); or else the claim of that
-#: kind of the holder that ``part`` names, as a tap needs the claim of its port.
+#: A claim of the same holder, by (kind, part): for claims that are opened together and have no id yet.
 Named = tuple[str, str]
 
 
@@ -102,7 +101,7 @@ def decide(view: V, rules: Iterable[Rule[V]]) -> tuple[str, Step]:
     """The name of the first rule that has an answer, and its answer. A plan without an answer rests."""
     for rule in rules:
         step = rule(view)
-        if step is not None and step != ():
+        if isinstance(step, Wait | Rest) or step:
             return rule.__name__.replace("_", " "), step
     return "rest", Rest()
 

@@ -40,6 +40,8 @@ from cumulet.reconcile.plan.base import (
 )
 from cumulet.values import AgentView, Claim
 
+#: States of a server that is not there yet, or not any more.
+COMING = frozenset({"building", "shelved_offloaded"})
 UP = frozenset({"active", "stopped", "shelved"})
 #: How a fault begins that tells of a removal that fails.
 DELETE_FAILED = "Delete goes on, but failed"
@@ -52,6 +54,8 @@ class Port(msgspec.Struct, frozen=True):
     id: str
     interface: str
     bound: str = ""
+    #: The network's agent has told that it is up.
+    up: bool = False
     detaching: bool = False
     spec: Mapping[str, Any] = {}
 
@@ -250,10 +254,12 @@ def up(view: Server) -> bool:
 
 
 def building(view: Server) -> bool:
-    """True until the guest was made: on a first build, and when a shelved server comes back."""
-    return up(view) and not any(
-        claim.kind == "guest" and claim.wanted and claim.made for claim in view.claims
-    )
+    """True until it is active: on a first build, and when a shelved server comes back."""
+    if not up(view):
+        return False
+    if view.vm_state in COMING:
+        return True
+    return not any(claim.kind == "guest" and claim.wanted and claim.made for claim in view.claims)
 
 
 def _of(view: Server, *kinds: str) -> list[Claim]:
@@ -649,7 +655,7 @@ def want_what_is_missing(view: Server) -> Step | None:
         if not port.detaching and not _open_part(view, port.id, "tap"):
             if port.bound != view.host:
                 changes.append(BindPort(port.id, view.host))
-            changes.append(Open("tap", view.host, port.spec, (("lport", port.id),), port.id))
+            changes.append(Open("tap", view.host, port.spec, (), port.id))
     if not any(claim.kind == "guest" for claim in view.claims):
         changes.append(Open("guest", view.host, _guest_spec(view, None), tuple(_guest_needs(view, None))))
     return changes or None
@@ -795,6 +801,14 @@ def wait_for_the_guest(view: Server) -> Step | None:
     return _in_time(view, wait) if building(view) else wait
 
 
+def wait_for_ports(view: Server) -> Step | None:
+    """A server that comes up for the first time has its network, as after Nova's event network-vif-plugged."""
+    if view.vm_state not in COMING:
+        return None
+    waits = [port for port in view.ports if not port.up and not port.detaching]
+    return Wait(f"waits for port {waits[0].id} to be up", view.build_until) if waits else None
+
+
 def believe_the_guest(view: Server) -> Step | None:
     """A guest that powered itself off stays off: what is observed wins."""
     guest = _guest(view)
@@ -892,6 +906,7 @@ RULES: tuple[Rule[Server], ...] = (
     tell_the_guest,
     show_attachments,
     wait_for_the_guest,
+    wait_for_ports,
     believe_the_guest,
     tell_that_devices_are_there,
     save_the_disk,
