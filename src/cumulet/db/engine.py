@@ -7,7 +7,7 @@ SQL is text with ``:name`` parameters, which both databases get to see almost as
 or ``frozenset`` as a parameter stands for a list (``where id in :ids``); a ``dict`` or ``list`` is stored as
 JSON; booleans are booleans. Rows are dicts.
 
-On SQLite a transaction runs on the event loop's own thread (docs/decisions/0002-sqlite-inline.md), on
+On SQLite a transaction runs on the event loop's own thread (docs/decisions/2026-11-30-sqlite-inline.md), on
 PostgreSQL in a pool of threads.
 """
 
