@@ -1,9 +1,13 @@
-"""What the tests of real guests share: the test guest's image, and a host's drivers without a cloud."""
+"""What the tests of real guests share: the test guest's image, and a host's drivers without a cloud.
+
+``python -m tests.guest`` builds the image, unless it is there.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import functools
 import hashlib
 import os
@@ -45,7 +49,7 @@ HOSTS = Hosts(hypervisor="qemu", accelerator="tcg", shutdown_seconds=60, unplug_
 
 @functools.cache
 def image() -> Path:
-    """The test guest's image. What is missing to build it is a failure that says so."""
+    """The test guest's image, built by whoever needs it first. What is missing to build it is a failure that says so."""
     given = os.environ.get(IMAGE)
     if given:
         return Path(given)
@@ -53,12 +57,15 @@ def image() -> Path:
     if not BUILDER.exists():
         raise AssertionError(f"{BUILDER} is not there, and {IMAGE} names no image of a guest")
     newest = max(path.stat().st_mtime for path in BUILDER.parent.rglob("*"))
-    if not found.exists() or found.stat().st_mtime < newest:
-        draft = found.with_suffix(f".{os.getpid()}")
-        built = subprocess.run([BUILDER, draft], capture_output=True, text=True, check=False)
-        if built.returncode != 0:
-            raise AssertionError(f"the guest's image cannot be built: {built.stderr.strip()}")
-        os.replace(draft, found)
+    with found.with_suffix(".lock").open("w") as lock:
+        # The builder writes to the machine's temporary directory and may use its package manager: one at a time.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not found.exists() or found.stat().st_mtime < newest:
+            draft = found.with_suffix(".draft")
+            built = subprocess.run([BUILDER, draft], capture_output=True, text=True, check=False)
+            if built.returncode != 0:
+                raise AssertionError(f"the guest's image cannot be built: {built.stderr.strip()}")
+            os.replace(draft, found)
     return found
 
 
@@ -213,3 +220,7 @@ def guest(id: str, disks: Sequence[Claim], needs: Sequence[Need] = (), **spec: A
         "disks": [disk.part for disk in disks], "nics": [], "volumes": [], "power": "on", "counters": {}, **spec,
     }  # fmt: skip
     return claim("guest", id, whole, [*(need("disk", disk.id, disk.part) for disk in disks), *needs])
+
+
+if __name__ == "__main__":
+    print(image())

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 from tests.guest import host, processes, until
-from tests.host.making import CLAIMS, again, blank, disk, wanted
+from tests.host.making import Claims, claims
 from tests.process.cumulet import ROOT, environment
+
+from cumulet.agent.store import Store
 
 pytestmark = pytest.mark.anyio
 #: How often it is killed, and seconds after it has begun in which that happens.
@@ -21,7 +23,7 @@ SECONDS = 1.5
 
 async def test_whatever_is_killed_when_nothing_is_left(directory: Path) -> None:
     seed = int.from_bytes(os.urandom(4))
-    chance = random.Random(seed)
+    chance, all_ = random.Random(seed), claims()
     for round in range(KILLS):
         program = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "tests.host.making", str(directory), stdout=asyncio.subprocess.PIPE, cwd=ROOT,
@@ -35,20 +37,20 @@ async def test_whatever_is_killed_when_nothing_is_left(directory: Path) -> None:
         where = f"seed {seed}, round {round}"
         with host(directory) as here:
             # Helpers die with their agent; as long as one does not, nothing is done to its claim.
-            await until(lambda: _idle(here.store), 10, 0.01)
+            await until(lambda: _idle(here.store, all_), 10, 0.01)
             found = await here.observe()
-            assert set(found) <= {claim.id for claim in CLAIMS}, where
+            assert set(found) <= {claim.id for claim in all_}, where
             if chance.random() < 0.5:
                 # It goes on with what was wanted, and there is one process at the most.
-                for one in (disk, blank, wanted, again):
+                for one in all_.to_make:
                     await here.ensure(one)
                 assert len(processes(directory / "guest")) == 1, where
-            for one in CLAIMS:
+            for one in all_.to_remove:
                 await here.remove(one)
             assert processes(directory) == [], where
             for kind in ("guest", "disk", "source", "working"):
                 assert os.listdir(directory / kind) == [], (where, kind)
 
 
-async def _idle(store: object) -> bool:
-    return all(store.idle(claim.id) for claim in CLAIMS)  # type: ignore[attr-defined]
+async def _idle(store: Store, all_: Claims) -> bool:
+    return all(store.idle(claim.id) for claim in all_)
