@@ -1,0 +1,121 @@
+"""Ports and volumes of a server that is there: plugged in and let go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cumulet.reconcile.plan.base import Change, DropNeed, Open, Set, Step, Unwant, failing, name, waiting_for
+from cumulet.reconcile.plan.server.changes import (
+    Arrived,
+    DetachDevice,
+    EndAttachment,
+    NotArrived,
+    ReleasePort,
+    SetAttachment,
+)
+from cumulet.reconcile.plan.server.view import Server, Volume
+from cumulet.reconcile.plan.server.words import building, named, of, open_part, the_guest
+from cumulet.values import Claim
+
+
+def end_what_was_detached(view: Server) -> Step | None:
+    """A detach ends when nothing of it is left outside."""
+    changes: list[Change] = []
+    for port in view.ports:
+        if port.detaching and not open_part(view, port.id, "tap"):
+            changes.append(ReleasePort(port.id, port.interface))
+    for volume in view.volumes:
+        if volume.detaching and not open_part(view, volume.attachment, "export", "connection"):
+            changes.append(EndAttachment(volume.attachment, volume.volume, delete=False))
+    return changes or None
+
+
+def give_up_a_device_that_fails(view: Server) -> Step | None:
+    """A device that cannot be plugged into a server that is there goes, and the server stays as it was."""
+    guest = the_guest(view)
+    if guest is None or building(view):
+        return None
+    leaving = {port.id for port in view.ports if port.detaching}
+    leaving |= {volume.attachment for volume in view.volumes if volume.detaching}
+    for claim in of(view, "tap", "connection", "export"):
+        if not claim.wanted or claim.made or claim.error is None or claim.part in leaving:
+            continue
+        if claim.agent == view.host or failing(claim, view.now, view.patience):
+            where = name(view.agents, claim.agent)
+            message = f"The {claim.kind} could not be made on {where}: {claim.error}"
+            return (DetachDevice(claim.part), NotArrived(message))
+    part = _unpluggable(guest)
+    known = {port.id for port in view.ports} | {volume.attachment for volume in view.volumes}
+    if part is not None and part in known - leaving:
+        return (DetachDevice(part), NotArrived(f"On {name(view.agents, view.host)} {guest.error}"))
+    return None
+
+
+def _unpluggable(guest: Claim) -> str | None:
+    """The device that could not be plugged in, if that is why the guest is not as it should be."""
+    cause = str(guest.facts.get("cause", "")) if guest.error is not None else ""
+    return cause.removeprefix("plug ") if cause.startswith("plug ") else None
+
+
+def well(guest: Claim) -> bool:
+    """True if only a device of a guest is not as it should be: not plugged in, or not let go."""
+    return guest.error is None or guest.facts.get("cause") == "device" or _unpluggable(guest) is not None
+
+
+def want_volume(view: Server, volume: Volume, host: str) -> Iterator[Change]:
+    if volume.detaching or not volume.ready or volume.agent is None:
+        return
+    if open_part(view, volume.attachment, "export", "connection"):
+        return
+    spec = {"volume": volume.volume, "host": name(view.agents, host), **volume.spec}
+    yield Open("export", volume.agent, spec, (volume.claim,) if volume.claim else (), volume.attachment)
+    if volume.connects:
+        yield Open("connection", host, spec, (("export", volume.attachment),), volume.attachment)
+    yield SetAttachment(volume.attachment, "attaching", host)
+
+
+def unwant_what_was_unplugged(view: Server) -> Step | None:
+    """Once the guest has let go of a device, nothing needs the device's claims."""
+    guest = the_guest(view)
+    if guest is None or not guest.ready:
+        return None
+    kept = {part["part"] for part in [*guest.spec.get("nics", ()), *guest.spec.get("volumes", ())]}
+    asked = {port.id for port in view.ports if not port.detaching}
+    asked |= {volume.attachment for volume in view.volumes if not volume.detaching}
+    gone = [
+        claim
+        for claim in of(view, "tap", "connection", "export")
+        if claim.part not in kept and claim.part not in asked and (claim.wanted or claim.id in guest.needs)
+    ]
+    if not gone:
+        return None
+    drops = [DropNeed(guest.id, claim.id) for claim in gone if claim.id in guest.needs]
+    return (*drops, Unwant(tuple(claim.id for claim in gone if claim.wanted)))
+
+
+def show_attachments(view: Server) -> Step | None:
+    guest = the_guest(view)
+    if guest is None or not guest.ready:
+        return None
+    plugged = {volume["part"] for volume in guest.spec.get("volumes", ())}
+    changes = []
+    for volume in view.volumes:
+        if volume.attachment in plugged and volume.status in ("reserved", "attaching"):
+            export = named(view, "export", volume.attachment)
+            info = export.facts if export else {}
+            changes.append(SetAttachment(volume.attachment, "attached", view.host or "", info))
+    return changes or None
+
+
+def tell_that_devices_are_there(view: Server) -> Step | None:
+    if not view.devices_pending or any(not claim.ready for claim in view.claims):
+        return None
+    if any(volume.extending for volume in view.volumes):
+        return None
+    return (Set({"devices_pending": False}), Arrived())
+
+
+def wait_for_devices(view: Server) -> Step | None:
+    """What is being attached or detached does not keep the rest of the server waiting."""
+    waits = [claim for claim in view.claims if not claim.ready]
+    return waiting_for(waits, view.agents, view.patience) if waits else None

@@ -1,0 +1,103 @@
+"""The guest: what it is asked to be, and what is seen of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from cumulet.reconcile.plan.base import Named, Respec, Set, Step, name, waiting_for
+from cumulet.reconcile.plan.server.changes import Fault
+from cumulet.reconcile.plan.server.devices import well
+from cumulet.reconcile.plan.server.view import Port, Server, Volume
+from cumulet.reconcile.plan.server.words import building, in_time, named, the_guest
+from cumulet.values import Claim
+
+
+def _plugged(view: Server, guest: Claim | None) -> tuple[list[Port], list[Volume]]:
+    """Ports and volumes that the guest should have: those that are wanted and whose things are there.
+
+    A guest that was never made waits for all of them.
+    """
+
+    def there(kind: str, part: str) -> bool:
+        claim = named(view, kind, part)
+        return (
+            claim is not None and claim.wanted and (claim.ready or claim.id in guest.needs if guest else True)
+        )
+
+    if guest is None:
+        return (
+            [port for port in view.ports if not port.detaching],
+            [volume for volume in view.volumes if not volume.detaching and volume.ready],
+        )
+    ports = [port for port in view.ports if not port.detaching and there("tap", port.id)]
+    volumes = [v for v in view.volumes if not v.detaching and there(_last_kind(v), v.attachment)]
+    return ports, volumes
+
+
+def _last_kind(volume: Volume) -> str:
+    """The kind of the claim that a guest needs to use the volume."""
+    return "connection" if volume.connects else "export"
+
+
+def guest_spec(view: Server, guest: Claim | None) -> dict[str, Any]:
+    ports, volumes = _plugged(view, guest)
+    return {
+        **view.guest,
+        "disks": [disk.part for disk in view.disks],
+        "nics": [{"part": port.id, **port.spec} for port in ports],
+        "volumes": [
+            {"part": v.attachment, "kind": _last_kind(v), "volume": v.volume, **v.spec} for v in volumes
+        ],
+        "power": "on" if view.desired == "active" else "off",
+        "counters": dict(view.counters),
+    }
+
+
+def guest_needs(view: Server, guest: Claim | None) -> Iterator[Named]:
+    ports, volumes = _plugged(view, guest)
+    for disk in view.disks:
+        yield ("disk", disk.part)
+    for volume in volumes:
+        yield (_last_kind(volume), volume.attachment)
+    for port in ports:
+        yield ("tap", port.id)
+
+
+def tell_the_guest(view: Server) -> Step | None:
+    """Power, counters and devices of the guest, where they differ from what it was asked last."""
+    guest = the_guest(view)
+    if guest is None:
+        return None
+    spec = guest_spec(view, guest)
+    if spec == guest.spec:
+        return None
+    by_name = {(claim.kind, claim.part): claim.id for claim in view.claims if claim.wanted}
+    needs = [by_name[named] for named in guest_needs(view, guest) if named in by_name]
+    return (Respec(guest.id, spec, tuple(need for need in needs if need not in guest.needs)),)
+
+
+def wait_for_the_guest(view: Server) -> Step | None:
+    """The guest, and all that it needs."""
+    guest = the_guest(view)
+    needs = guest.needs if guest else ()
+    waits = [
+        claim
+        for claim in view.claims
+        if claim.wanted and not claim.ready and (claim is guest or claim.id in needs)
+    ]
+    if not waits:
+        return None
+    if guest is not None and guest.made and not well(guest) and view.vm_state != "error":
+        message = f"The guest failed on {name(view.agents, view.host)}: {guest.error}"
+        return (Set({"vm_state": "error", "task_state": None}), Fault(message))
+    wait = waiting_for(waits, view.agents, view.patience)
+    return in_time(view, wait) if building(view) else wait
+
+
+def believe_the_guest(view: Server) -> Step | None:
+    """A guest that powered itself off stays off: what is observed wins."""
+    guest = the_guest(view)
+    if guest is None or view.desired != "active" or guest.facts.get("power") != "off":
+        return None
+    return (Set({"desired": "stopped"}),)
