@@ -32,6 +32,8 @@ Scope = Mapping[str, Any]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 FIRST: Version = (0, 0)
 LAST: Version = (9999, 0)
+#: What an area's target may hold for a thing that is a stranger's: the NotFound to raise instead of Forbidden.
+UNSEEN = "unseen"
 
 
 class MethodNotAllowed(CumuletError):
@@ -303,6 +305,10 @@ class Application:
         if area.target is not None:
             target = dict(await area.target(request))
             if not self.cloud.policy.allows(route.rule, caller, target):
+                # What the caller may not even see is told in the words for what is not there.
+                unseen = target.get(UNSEEN)
+                if isinstance(unseen, NotFound):
+                    raise unseen
                 raise Forbidden(f"You are not authorized to perform the requested action: {route.rule}.")
             return
         target = {

@@ -26,6 +26,11 @@ def check_caller(caller: Caller, *, change: bool = False) -> None:
         )
 
 
+def missing(credential_id: str) -> NotFound:
+    """What is told of a credential that is not there, for this caller at least."""
+    return NotFound(f"Could not find Application Credential: {credential_id[:64]}.")
+
+
 def show(tx: Tx, caller: Caller, user_id: str, credential_id: str) -> Row:
     """One credential with its roles and rules. Raises NotFound, Forbidden."""
     check_caller(caller)
@@ -35,7 +40,7 @@ def show(tx: Tx, caller: Caller, user_id: str, credential_id: str) -> Row:
         user=user_id,
     )
     if found is None:
-        raise NotFound(f"Could not find Application Credential: {credential_id[:64]}.")
+        raise missing(credential_id)
     return _whole(tx, found)
 
 

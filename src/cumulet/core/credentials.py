@@ -189,7 +189,12 @@ def ec2_key(tx: Tx, user_id: str, access: str) -> Row:
         blob = decrypt(tx, row["blob"])
         if ec2_document(blob)["access"] == access:
             return {**row, "blob": blob}
-    raise NotFound(f"Could not find credential: {access[:64]}.")
+    raise missing_ec2(access)
+
+
+def missing_ec2(access: str) -> NotFound:
+    """What is told of an EC2 key that is not there, for this caller at least."""
+    return NotFound(f"Could not find credential: {access[:64]}.")
 
 
 def show_ec2(tx: Tx, caller: Caller, user_id: str, access: str) -> Row:

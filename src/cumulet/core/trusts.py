@@ -25,11 +25,16 @@ def _usable(trust: Row, now: float) -> bool:
     return bool((trust["expires_at"] is None or trust["expires_at"] > now) and trust["remaining_uses"] != 0)
 
 
+def missing(trust_id: str) -> NotFound:
+    """What is told of a trust that is not there, for this caller at least."""
+    return NotFound(f"Could not find trust: {trust_id[:64]}.")
+
+
 def show(tx: Tx, trust_id: str) -> Row:
     """One trust, with its roles as rows. Raises NotFound, also for one that is expired or used up."""
     trust = tx.one("select * from trusts where id = :id", id=trust_id)
     if trust is None or not _usable(trust, tx.now):
-        raise NotFound(f"Could not find trust: {trust_id[:64]}.")
+        raise missing(trust_id)
     return {
         **trust,
         "roles": tx.all("select * from roles where id in :ids order by name", ids=tuple(trust["roles"])),

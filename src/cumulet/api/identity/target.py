@@ -1,7 +1,8 @@
 """What the rules of the identity API are applied to: ``%(target.user.domain_id)s`` and the like.
 
 A rule that names something of the target that is not there does not match, so whoever is not an
-administrator cannot tell what does not exist from what is not theirs.
+administrator cannot tell what does not exist from what is not theirs. Where clients rely on a 404 for what does
+not exist, what is not theirs is 404 as well.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from cumulet.api.asgi import UNSEEN
 from cumulet.api.identity import tokens
 from cumulet.api.request import Request
-from cumulet.core import credentials, trusts
+from cumulet.core import application_credentials, credentials, trusts
 from cumulet.db.engine import Tx
 from cumulet.values import Caller
 
@@ -59,13 +61,21 @@ async def target(request: Request) -> Mapping[str, Any]:
     if "trust_id" in request.params:
         # Whoever asks learns first that a trust is not there, as upstream's clients rely on (bug 1840288).
         trust = await request.cloud.db.read(trusts.show, request.params["trust_id"])
-        found |= {f"target.trust.{name}": trust[name] for name in ("trustor_user_id", "trustee_user_id")}
+        parties = {name: trust[name] for name in ("trustor_user_id", "trustee_user_id")}
+        found |= {f"target.trust.{name}": id for name, id in parties.items()}
+        if request.caller.user_id not in parties.values():
+            found[UNSEEN] = trusts.missing(request.params["trust_id"])
     if ec2:
         user_id, access = request.params["user_id"], request.params["credential_id"]
         found["target.credential.user_id"] = await request.cloud.db.read(_ec2_owner, user_id, access)
+        if user_id != request.caller.user_id:
+            found[UNSEEN] = credentials.missing_ec2(access)
     if "application_credential_id" in request.params:
         # Whose credential it is says the credential, not the path.
         found["user_id"] = await request.cloud.db.read(_owner, request.params)
+        if found["user_id"] != request.params["user_id"]:
+            id = request.params["application_credential_id"]
+            found[UNSEEN] = application_credentials.missing(id)
     if route.rule == "identity:list_credentials":
         found["target.credential.user_id"] = request.caller.user_id
     if route.rule == "identity:ec2_create_credential":
