@@ -9,6 +9,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import click
 import msgspec
 
+from cumulet import compatibility
 from cumulet.config import Config
 from cumulet.db import migrate
 from cumulet.exits import CODES
@@ -113,14 +114,27 @@ def _command(command: click.Command, path: str, lines: list[str]) -> None:
 
 
 PAGES = {"settings.md": settings, "exit-codes.md": exit_codes, "cli.md": commands}
+#: Pages whose beginning, up to MADE, is written by hand.
+ENDS = {"compatibility.md": compatibility.table}
+MADE = "<!-- From here on made from the program by `make docs`. -->\n"
+
+
+def page(name: str, directory: Path = Path("docs")) -> str:
+    """A page as the program would write it."""
+    if name in PAGES:
+        return PAGES[name]()
+    begin, made, _ = (directory / name).read_text().partition(MADE)
+    if not made:
+        raise ValueError(f"{name} lacks the line {MADE.strip()}")
+    return f"{begin}{MADE}\n{ENDS[name]()}"
 
 
 def outdated(directory: Path = Path("docs")) -> list[str]:
     """Names of pages that are not as the program would write them."""
     return [
         name
-        for name, page in PAGES.items()
-        if not (directory / name).exists() or (directory / name).read_text() != page()
+        for name in (*PAGES, *ENDS)
+        if not (directory / name).exists() or (directory / name).read_text() != page(name, directory)
     ] + [f"{dialect}.sql" for dialect in ("sqlite", "postgresql") if migrate.written(dialect) is None]
 
 
@@ -131,8 +145,8 @@ def main(directory: Path = Path("docs")) -> None:
         if found:
             sys.exit(f"{', '.join(found)} not up to date: run make docs")
         return
-    for name, page in PAGES.items():
-        (directory / name).write_text(page())
+    for name in (*PAGES, *ENDS):
+        (directory / name).write_text(page(name, directory))
     migrate.write_down()
 
 

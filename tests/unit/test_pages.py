@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from cumulet import pages
+from cumulet import compatibility, pages
+from cumulet.app import AREAS
 from cumulet.config import Config
 from cumulet.exits import CODES
 
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-@pytest.mark.parametrize("name", sorted(pages.PAGES))
+@pytest.mark.parametrize("name", sorted([*pages.PAGES, *pages.ENDS]))
 def test_a_page_is_up_to_date(name: str) -> None:
-    assert (DOCS / name).read_text() == pages.PAGES[name](), "run make docs"
+    assert (DOCS / name).read_text() == pages.page(name, DOCS), "run make docs"
+
+
+def test_every_served_route_of_a_service_has_a_line() -> None:
+    table = compatibility.table()
+    for area in AREAS:
+        for route in area.routes if area.name in compatibility.SERVICES else ():
+            place = re.escape(re.sub(r"\{[^}]*\}", "{}", route.path).rstrip("/") or "/")
+            anonymous = re.sub(r"\{[^}]*\}", "{}", table)
+            assert re.search(
+                rf"\| `{place}/?` \| {re.escape(route.action)} \| [^|]*{route.method}", anonymous
+            ), route
+
+
+def test_a_route_that_upstream_has_alone_is_told() -> None:
+    """Were it served, this test would have to name another."""
+    assert "| `/v3/OS-REVOKE/events` |  | GET |  | **not served** |" in compatibility.table()
 
 
 def test_every_setting_has_a_line_with_words() -> None:

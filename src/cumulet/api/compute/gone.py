@@ -7,7 +7,7 @@ from cumulet.api.request import Request, Response
 from cumulet.core.policy import ANYONE
 from cumulet.errors import CumuletError
 
-_RULE = "os_compute_api:removed"
+RULE = "os_compute_api:removed"
 _LISTS = (
     "os-agents",
     "os-certificates",
@@ -46,11 +46,11 @@ _MORE = (
 
 ROUTES = (
     *(
-        Route(method, f"/v2.1/{name}{rest}", gone, _RULE, ANYONE)
+        Route(method, f"/v2.1/{name}{rest}", gone, RULE, ANYONE)
         for name in _LISTS
         for method, rest in (
             ("GET", ""), ("POST", ""), ("GET", "/{id}"), ("PUT", "/{id}"), ("DELETE", "/{id}"),
         )
     ),
-    *(Route(method, f"/v2.1{path}", gone, _RULE, ANYONE) for method, path in _MORE),
+    *(Route(method, f"/v2.1{path}", gone, RULE, ANYONE) for method, path in _MORE),
 )  # fmt: skip
