@@ -61,12 +61,12 @@ def leave_what_nobody_answers_for(view: Server) -> Step | None:
     """
     if up(view):
         return None
-    unanswered = {claim.id for claim in view.claims if unanswered(view, claim)}
-    behind = with_needs(view, unanswered)
+    silent = {claim.id for claim in view.claims if unanswered(view, claim)}
+    behind = with_needs(view, silent)
     changes: list[Change] = []
     for claim in view.claims:
         if claim.kind == "export":
-            if view.desired == "gone" and claim.id in unanswered:
+            if view.desired == "gone" and claim.id in silent:
                 changes += _pass_on(view, claim)
         elif claim.id in behind:
             changes += _leave(view, claim)
