@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 
 from cumulet.reconcile.plan import server as plan
-from cumulet.reconcile.plan.base import Wait, decide
+from cumulet.reconcile.plan.base import Set, Wait, decide
+from cumulet.reconcile.plan.server.guest import guest_spec
 from cumulet.values import AgentView, Claim
 
 HOST = AgentView("host", "host", "h1")
@@ -26,7 +27,7 @@ def view(cause: str, *, volume: plan.Volume, plugged: bool) -> plan.Server:
         claims=(disk, export, msgspec.structs.replace(guest, needs=("disk", "export"))), volumes=(volume,),
         disks=(plan.Disk("root"),), agents={"host": HOST}, power_state=1, allocated=True,
     )  # fmt: skip
-    spec: dict[str, Any] = plan._guest_spec(found, found.claims[2])
+    spec: dict[str, Any] = guest_spec(found, found.claims[2])
     assert bool(spec["volumes"]) == plugged
     return msgspec.structs.replace(
         found, claims=(disk, export, msgspec.structs.replace(found.claims[2], spec=spec))
@@ -60,4 +61,4 @@ def test_a_volume_that_the_guest_keeps_leaves_the_server_as_it_is() -> None:
 def test_a_guest_that_fails_is_shown() -> None:
     _, step = decide(view("", volume=volume(status="attached"), plugged=True), plan.RULES)
     assert isinstance(step, tuple)
-    assert step[0] == plan.Set({"vm_state": "error", "task_state": None})
+    assert step[0] == Set({"vm_state": "error", "task_state": None})
