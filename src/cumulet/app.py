@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 import httpx2
 import structlog
 
+from cumulet import policy_file
 from cumulet.agent.build import Kind, Supervisor
 from cumulet.api import admin, agent, compute, identity, image, network, placement, root, volume
 from cumulet.api.asgi import Application, Area
@@ -85,13 +86,37 @@ KINDS = {
 }
 
 
-def policy(areas: Sequence[Area] = AREAS, overrides: dict[str, str] | None = None) -> Policy:
+def policy(areas: Sequence[Area] = AREAS, overrides: Mapping[str, str] | None = None) -> Policy:
     """The rules of all routes with their upstream defaults, and what an operator replaced."""
     checks: dict[str, str] = {}
     for area in areas:
         checks.update(area.rules)
         checks.update({route.rule: route.check for route in area.routes if route.rule})
     return Policy({**checks, **(overrides or {})})
+
+
+def uses(areas: Sequence[Area] = AREAS) -> dict[str, list[str]]:
+    """Rule → the requests that it is for, as "compute POST /v2.1/servers/{server_id}/action: reboot"."""
+    found: dict[str, list[str]] = {}
+    for area in areas:
+        for route in area.routes:
+            action = f": {route.action}" if route.action else ""
+            line = f"{area.name} {route.method} {route.path}{action}"
+            if route.rule and line not in found.setdefault(route.rule, []):
+                found[route.rule].append(line)
+    return found
+
+
+def rules(config: Config) -> Policy:
+    """The rules that are in force, with the operator's file. Raises Refused."""
+    if not config.policy_file:
+        return policy()
+    replaced = policy_file.read(Path(config.policy_file))
+    made = policy(overrides=replaced)
+    policy_file.verify(config.policy_file, made, replaced)
+    for name in policy_file.unasked(policy(), replaced):
+        log.warning("policy: nothing asks for this rule", rule=name, file=config.policy_file)
+    return made
 
 
 def reconciler(db: Database, config: Config) -> worker.Reconciler:
@@ -114,7 +139,7 @@ def application(
     cloud = Cloud(
         db=db,
         chance=chance,
-        policy=policy(),
+        policy=rules(config),
         config=config,
         caller=token.verifier(db, config),
         passwords=Passwords(

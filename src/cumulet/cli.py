@@ -282,3 +282,14 @@ def settings(data: str | None, file: Path | None, markdown: bool, as_json: bool)
         click.echo(pages.settings(), nl=False)
     else:
         tables.show(msgspec.to_builtins(_load(data, file)), as_json, tables.settings)
+
+
+@cli.command()
+@_FILE
+@_JSON
+def policy(file: Path | None, as_json: bool) -> None:
+    """Print every policy rule that is in force, as a policy file; the one of the settings counts."""
+    from cumulet import app, policy_file, tables
+
+    made = app.rules(_load(None, file))
+    tables.show(made.checks, as_json, lambda checks: policy_file.text(checks, app.uses()))

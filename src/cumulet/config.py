@@ -196,6 +196,9 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         "reconcile",
         "agent",
     )
+    policy_file: Annotated[
+        str, _doc("A file with policy rules in place of the defaults, see `docs/policy.md`; empty for none.")
+    ] = ""
     faults: Annotated[bool, _doc("Serve the fault rules; always on while every host is simulated.")] = False
     server: Server = Server()
     log: Log = Log()

@@ -9,7 +9,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import click
 import msgspec
 
-from cumulet import compatibility
+from cumulet import app, compatibility
 from cumulet.config import Config
 from cumulet.db import migrate
 from cumulet.exits import CODES
@@ -114,8 +114,21 @@ def _command(command: click.Command, path: str, lines: list[str]) -> None:
 
 
 PAGES = {"settings.md": settings, "exit-codes.md": exit_codes, "cli.md": commands}
+
+
+def policy_rules() -> str:
+    """The end of docs/policy.md."""
+    made, uses = app.policy(), app.uses()
+    lines = ["| rule | default | for |", "| --- | --- | --- |"]
+    for name in sorted(made.checks):
+        check = made.checks[name].replace("|", "\\|")
+        shown = f"`{check}`" if check else "everybody"
+        lines.append(f"| `{name}` | {shown} | {'<br>'.join(f'`{use}`' for use in uses.get(name, ()))} |")
+    return "\n".join(lines) + "\n"
+
+
 #: Pages whose beginning, up to MADE, is written by hand.
-ENDS = {"compatibility.md": compatibility.table}
+ENDS = {"compatibility.md": compatibility.table, "policy.md": policy_rules}
 MADE = "<!-- From here on made from the program by `make docs`. -->\n"
 
 

@@ -26,7 +26,7 @@ import uvloop
 from cumulet import __version__, backup, clouds, datadir, logs
 from cumulet.agent import build
 from cumulet.api.asgi import Application
-from cumulet.app import AREAS, SEEDS, application, local_agents, running
+from cumulet.app import AREAS, SEEDS, application, local_agents, rules, running
 from cumulet.chance import Chance, RealChance
 from cumulet.config import Config
 from cumulet.core import catalog
@@ -64,6 +64,7 @@ def up(
     """Serve until SIGTERM or SIGINT. Raises Refused when it cannot start."""
     logs.configure(config.log)
     _check_address(config)
+    rules(config)  # what cannot be followed is said before anything is opened
     _allow_files()
     for kind, _ in local_agents(config):
         build.check(kind, config)

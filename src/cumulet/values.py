@@ -67,11 +67,13 @@ class Caller(msgspec.Struct, frozen=True):
     expires_at: float = 0.0
     #: Rules of an application credential, when it has any: (service, method, path).
     access_rules: tuple[tuple[str, str, str], ...] | None = None
+    #: What an operator's rule says; None: the admin role decides.
+    admin: bool | None = None
 
     @property
     def is_admin(self) -> bool:
         """True for who holds the admin role in any scope: upstream's ``context_is_admin``."""
-        return "admin" in self.roles
+        return "admin" in self.roles if self.admin is None else self.admin
 
     def sees(self, project_id: str | None) -> bool:
         """True if things of that project exist for this caller."""

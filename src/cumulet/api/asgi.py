@@ -293,7 +293,7 @@ class Application:
         token = request.headers.get("x-auth-token")
         if not token:
             raise Unauthorized("The request you have made requires authentication.")
-        return await self.cloud.caller(token, request)
+        return self.cloud.policy.caller(await self.cloud.caller(token, request))
 
     async def _authenticate_unknown(self, area: Area, request: Request) -> None:
         """A path that nobody serves: who has no valid token learns only that."""

@@ -13,8 +13,10 @@ the caller, or a literal, ``'text'`` or ``None``. ``field:resource:name=value`` 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+
+import msgspec
 
 from cumulet.values import Caller
 
@@ -28,6 +30,9 @@ MANAGER = "rule:project_manager_or_admin"
 SERVICE = "rule:service_or_admin"
 ANYONE = "@"
 NOBODY = "!"
+
+#: Who is an administrator, which core functions ask too.
+_ADMINS = "context_is_admin"
 
 #: The rules that others refer to.
 BASE: Mapping[str, str] = {
@@ -54,6 +59,33 @@ class Policy:
     def __init__(self, checks: Mapping[str, str]) -> None:
         self.checks = {**BASE, **checks}
         self._parsed: dict[str, Check] = {}
+        #: True if an operator says who counts as an administrator.
+        self.names_admins = self.checks[_ADMINS] != BASE[_ADMINS]
+
+    def caller(self, caller: Caller) -> Caller:
+        """The caller, an administrator if the rule ``context_is_admin`` says so."""
+        if not self.names_admins:
+            return caller
+        return msgspec.structs.replace(caller, admin=self.allows(_ADMINS, caller, {}))
+
+    def verify(self, names: Iterable[str]) -> None:
+        """Raise ValueError, naming the rule, if one of the checks cannot be read, or leads back to itself."""
+        for name in sorted(names):
+            try:
+                self._verify(name, ())
+            except ValueError as error:
+                raise ValueError(f"the rule {name!r}: {error}") from None
+
+    def _verify(self, name: str, above: tuple[str, ...]) -> None:
+        if name in above:
+            raise ValueError(f"it leads back to itself: {' -> '.join((*above, name))}")
+        parse(self.checks[name], self)
+        for word in leaves(self.checks[name]):
+            kind, _, match = word.partition(":")
+            if kind == "rule":
+                self._verify(match, (*above, name))
+            elif kind not in _KINDS and not _known(kind):
+                raise ValueError(f"nobody has a {kind!r} that a check could ask for, as {word!r} does")
 
     def allows(self, rule: str, caller: Caller, target: Target) -> bool:
         """True if the caller passes the rule for a target ({"project_id": …, "user_id": …, …})."""
@@ -121,13 +153,14 @@ def _leaf(word: str, policy: Policy) -> Check:
     kind, colon, match = word.partition(":")
     if not colon:
         raise ValueError(f"policy check: {word!r} is not of the form kind:value")
+    if kind in ("http", "https"):
+        raise ValueError(f"policy check: {word!r} would ask another server; no check does")
     if kind == "rule":
         if match not in policy.checks:
             raise ValueError(f"policy check: there is no rule {match!r}")
         return lambda caller, target: policy.allows(match, caller, target)
     if kind == "role":
-        role = match.lower()
-        return lambda caller, target: role in caller.roles
+        return _role(match.lower())
     if kind == "is_admin":
         wanted = match.lower() in ("true", "1")
         return lambda caller, target: caller.is_admin is wanted
@@ -136,6 +169,20 @@ def _leaf(word: str, policy: Policy) -> Check:
     if kind == "field":
         return _field(match)
     return lambda caller, target: _equal(_attribute(caller, kind), match, target)
+
+
+def _role(name: str) -> Check:
+    """A role by name; the name can stand in the target: ``role:%(…)s``."""
+    if "%(" not in name:
+        return lambda caller, target: name in caller.roles
+
+    def check(caller: Caller, target: Target) -> bool:
+        try:
+            return name % target in caller.roles
+        except KeyError:
+            return False
+
+    return check
 
 
 def _field(match: str) -> Check:
@@ -154,6 +201,22 @@ _NAMES: Mapping[str, str] = {
     "token.domain.id": "domain_id",
     "token.project.domain.id": "project_domain_id",
 }
+
+
+#: Kinds of checks that ask for no attribute of the caller.
+_KINDS = frozenset({"role", "is_admin", "system_scope", "field", "None"})
+
+
+def _known(kind: str) -> bool:
+    """True if callers have such an attribute, or it is a literal."""
+    literal = kind.startswith("'") and kind.endswith("'")
+    return literal or kind in _NAMES or kind in Caller.__struct_fields__
+
+
+def leaves(text: str) -> list[str]:
+    """The words of a check that ask for something: ``role:admin``, ``rule:…``."""
+    words = _TOKEN.findall(text)
+    return [word for word in words if ":" in word]
 
 
 def _attribute(caller: Caller, kind: str) -> Any:
