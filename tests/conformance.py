@@ -2,7 +2,8 @@
 
 Whatever is said on the command line goes to the kit's ``run-tempest``, and so does what it must know of this cloud;
 see the README beside it. The exit code is the kit's: 0 if all tests passed and nothing was left behind. Several can run
-at once: each takes a work folder of its own, and the virtual environment with tempest is made once for all of them.
+at once: each takes a work folder of its own, and the virtual environment with tempest is made once for all of them. What
+the cloud said is in the work folder's cloud.log.
 
 With CUMULET_TEST_POSTGRES set (``python -m tests.postgres python -m tests.conformance smoke``) the cloud keeps its state
 in PostgreSQL.
@@ -13,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -53,6 +55,8 @@ def main(words: list[str]) -> int:
         or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "openstack-conformance"
     )
     base.mkdir(parents=True, exist_ok=True)
+    # Who is told to end ends what it started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if not words or words[0].startswith("-"):
         words = ["smoke", *words]
     options = [word for name, value in OPTIONS.items() for word in ("-s", f"{name}={value}")]
@@ -63,9 +67,13 @@ def main(words: list[str]) -> int:
         cloud(Path(place) / "data", *database, env=SETTINGS) as up,
     ):
         run = [str(kit), "--work", str(work), "--fail-on-leaks", *options, *words]
-        return subprocess.run(
-            run, env={**os.environ, "CONFORMANCE_VENV": _tempest(kit, base), **up.variables}
-        ).returncode
+        environment = {**os.environ, "CONFORMANCE_VENV": _tempest(kit, base), **up.variables}
+        with subprocess.Popen(run, env=environment) as running:
+            try:
+                return running.wait()
+            finally:
+                running.terminate()
+                (work / "cloud.log").write_text(up.output)
 
 
 @contextlib.contextmanager
