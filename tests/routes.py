@@ -205,6 +205,7 @@ _NETWORK: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "trunks": ("trunk", {"name": "x"}),
     "rbac-policies": ("rbac_policy", {"target_tenant": "{project}"}),
 }
+_TAGGED = set(_NETWORK) - {"rbac-policies"}
 _SUBPORT = {"sub_ports": [{"port_id": "{loose_port}", "segmentation_type": "vlan", "segmentation_id": 9}]}
 _METADATA, _TAGS = {"metadata": {"key": "w"}}, {"tags": ["tag"]}
 
@@ -266,9 +267,9 @@ BODIES: dict[str, Any] = {
         )
     },
     **{f"network PUT /v2.0/{many}/{{id}}": {one: change} for many, (one, change) in _NETWORK.items()},
-    **{f"network PUT /v2.0/{many}/{{id}}/tags": _TAGS for many in _NETWORK},
-    **{f"network POST /v2.0/{many}/{{id}}/tags": _TAGS for many in _NETWORK},
-    **{f"network PUT /v2.0/{many}/{{id}}/tags/{{tag}}": None for many in _NETWORK},
+    **{f"network PUT /v2.0/{many}/{{id}}/tags": _TAGS for many in _TAGGED},
+    **{f"network POST /v2.0/{many}/{{id}}/tags": _TAGS for many in _TAGGED},
+    **{f"network PUT /v2.0/{many}/{{id}}/tags/{{tag}}": None for many in _TAGGED},
     "network PUT /v2.0/subnetpools/{id}/add_prefixes": {"prefixes": ["10.250.0.0/16"]},
     "network PUT /v2.0/subnetpools/{id}/remove_prefixes": {"prefixes": ["10.101.0.0/16"]},
     "network PUT /v2.0/routers/{id}/add_router_interface": {"port_id": "{loose_port}"},
@@ -299,6 +300,186 @@ BODIES: dict[str, Any] = {
     "volume POST /v3/os-volume-transfer/{transfer_id}/accept": {"accept": {"auth_key": "x"}},
     "volume PUT /v3/groups/{group_id}": {"group": {"name": "x"}},
     "volume POST /v3/groups/{group_id}/action delete": {"delete": {"delete-volumes": True}},
+}
+
+_SERVER = {"name": "x", "flavorRef": "{flavor}", "imageRef": "{image}", "networks": "none"}
+
+
+def _server(**more: Any) -> Any:
+    return {"server": _SERVER | more}
+
+
+def _disk(kind: str, id: str) -> Any:
+    device = {
+        "source_type": kind,
+        "uuid": id,
+        "destination_type": "volume",
+        "volume_size": 1,
+        "boot_index": 1,
+    }
+    local = {"source_type": "image", "uuid": "{image}", "destination_type": "local", "boot_index": 0}
+    return _server(block_device_mapping_v2=[local, device])
+
+
+_LOOSE_RULE = {"direction": "ingress", "ethertype": "IPv4", "protocol": "udp"}
+
+#: Lines that make things or join them: several bodies each, all valid. What has an id of nobody else is not refused.
+CREATES: dict[str, tuple[Any, ...]] = {
+    "compute POST /v2.1/servers": (
+        _server(),
+        _server(networks=[{"uuid": "{network}"}]),
+        _server(networks=[{"port": "{loose_port}"}]),
+        _server(networks="auto", security_groups=[{"name": "{security_group}"}]),
+        _server(key_name="{keypair}"),
+        _disk("volume", "{volume}"),
+        _disk("snapshot", "{snapshot}"),
+        _disk("image", "{image}"),
+        {**_server(), "os:scheduler_hints": {"group": "{server_group}"}},
+    ),
+    "compute POST /v2.1/os-volumes_boot": (_server(networks=[{"uuid": "{network}"}]),),
+    "compute POST /v2.1/os-keypairs": ({"keypair": {"name": "x"}},),
+    "compute POST /v2.1/os-server-groups": ({"server_group": {"name": "x", "policy": "affinity"}},),
+    "compute POST /v2.1/os-security-groups": ({"security_group": {"name": "x", "description": "y"}},),
+    "compute POST /v2.1/os-security-group-rules": (
+        {
+            "security_group_rule": {
+                "parent_group_id": "{security_group}",
+                "ip_protocol": "tcp",
+                "from_port": 1,
+                "to_port": 2,
+                "group_id": "{loose_group}",
+            }
+        },
+    ),
+    "compute POST /v2.1/os-floating-ips": ({"pool": "public"},),
+    "compute POST /v2.1/os-volumes": (
+        {"volume": {"size": 1}},
+        {"volume": {"size": 1, "snapshot_id": "{snapshot}"}},
+        {"volume": {"size": 1, "volume_type": "{type}"}},
+    ),
+    "compute POST /v2.1/os-snapshots": ({"snapshot": {"volume_id": "{volume}"}},),
+    "compute POST /v2.1/servers/{server_id}/os-interface": (
+        {"interfaceAttachment": {"net_id": "{network}"}},
+    ),
+    "compute POST /v2.1/servers/{server_id}/action addFloatingIp": (
+        {"addFloatingIp": {"address": "{floating_address}"}},
+    ),
+    "compute POST /v2.1/servers/{server_id}/action removeFloatingIp": (
+        {"removeFloatingIp": {"address": "{floating_address}"}},
+    ),
+    "compute POST /v2.1/servers/{server_id}/action addSecurityGroup": (
+        {"addSecurityGroup": {"name": "{loose_group}"}},
+    ),
+    "compute POST /v2.1/servers/{server_id}/action removeFixedIp": (
+        {"removeFixedIp": {"address": "{fixed_address}"}},
+    ),
+    "image POST /v2/images": ({"name": "x", "disk_format": "raw", "container_format": "bare"},),
+    "network POST /v2.0/networks": ({"network": {"name": "x"}},),
+    "network POST /v2.0/subnets": (
+        {"subnet": {"network_id": "{network}", "ip_version": 4, "cidr": "10.200.0.0/24"}},
+        {"subnet": {"network_id": "{network}", "ip_version": 4, "subnetpool_id": "{pool}", "prefixlen": 26}},
+    ),
+    "network POST /v2.0/subnetpools": ({"subnetpool": {"name": "x", "prefixes": ["10.251.0.0/16"]}},),
+    "network POST /v2.0/ports": (
+        {"port": {"network_id": "{network}"}},
+        {"port": {"network_id": "{network}", "fixed_ips": [{"subnet_id": "{subnet}"}]}},
+        {"port": {"network_id": "{network}", "security_groups": ["{loose_group}"]}},
+        {
+            "port": {
+                "network_id": "{network}",
+                "device_owner": "network:router_interface",
+                "device_id": "{router}",
+            }
+        },
+    ),
+    "network POST /v2.0/security-groups": ({"security_group": {"name": "x"}},),
+    "network POST /v2.0/security-group-rules": (
+        {"security_group_rule": {**_LOOSE_RULE, "security_group_id": "{security_group}"}},
+        {
+            "security_group_rule": {
+                **_LOOSE_RULE,
+                "security_group_id": "{security_group}",
+                "remote_group_id": "{loose_group}",
+            }
+        },
+    ),
+    "network POST /v2.0/routers": (
+        {"router": {"name": "x"}},
+        {"router": {"external_gateway_info": {"network_id": "{network}"}}},
+    ),
+    "network POST /v2.0/floatingips": (
+        {"floatingip": {"floating_network_id": "{public}"}},
+        {"floatingip": {"floating_network_id": "{network}"}},
+        {"floatingip": {"floating_network_id": "{public}", "port_id": "{loose_port}"}},
+        {"floatingip": {"floating_network_id": "{public}", "subnet_id": "{subnet}"}},
+    ),
+    "network POST /v2.0/rbac-policies": tuple(
+        {
+            "rbac_policy": {
+                "object_type": kind,
+                "object_id": id,
+                "action": "access_as_shared",
+                "target_tenant": "{service_project}",
+            }
+        }
+        for kind, id in (
+            ("network", "{network}"),
+            ("security_group", "{loose_group}"),
+            ("subnetpool", "{pool}"),
+        )
+    ),
+    "network POST /v2.0/trunks": (
+        {"trunk": {"port_id": "{loose_port}"}},
+        {
+            "trunk": {
+                "port_id": "{fip_port}",
+                "sub_ports": [{"port_id": "{loose_port}", "segmentation_type": "vlan", "segmentation_id": 9}],
+            }
+        },
+    ),
+    "network PUT /v2.0/ports/{id}": (
+        {"port": {"security_groups": ["{loose_group}"]}},
+        {"port": {"fixed_ips": [{"subnet_id": "{subnet}"}]}},
+    ),
+    "network PUT /v2.0/floatingips/{id}": ({"floatingip": {"port_id": "{loose_port}"}},),
+    "network PUT /v2.0/routers/{id}": ({"router": {"external_gateway_info": {"network_id": "{network}"}}},),
+    "network PUT /v2.0/routers/{id}/add_router_interface": ({"subnet_id": "{subnet}"},),
+    "network PUT /v2.0/routers/{id}/remove_router_interface": ({"port_id": "{loose_port}"},),
+    "volume POST /v3/volumes": (
+        {"volume": {"size": 1}},
+        {"volume": {"size": 1, "source_volid": "{volume}"}},
+        {"volume": {"size": 1, "snapshot_id": "{snapshot}"}},
+        {"volume": {"size": 1, "imageRef": "{image}"}},
+        {"volume": {"size": 1, "volume_type": "{type}"}},
+        {"volume": {"size": 1, "volume_type": "{type}", "group_id": "{group}"}},
+    ),
+    "volume POST /v3/snapshots": ({"snapshot": {"volume_id": "{volume}"}},),
+    "volume POST /v3/attachments": (
+        {"attachment": {"volume_uuid": "{volume}", "instance_uuid": "{volume}"}},
+    ),
+    "volume POST /v3/backups": ({"backup": {"volume_id": "{volume}"}},),
+    "volume POST /v3/volume-transfers": ({"transfer": {"volume_id": "{volume}"}},),
+    "volume POST /v3/os-volume-transfer": ({"transfer": {"volume_id": "{volume}"}},),
+    "volume POST /v3/groups": (
+        {"group": {"name": "x", "group_type": "{group_type}", "volume_types": ["{type}"]}},
+    ),
+    "volume POST /v3/groups/action create-from-src": (
+        {"create-from-src": {"group_snapshot_id": "{group_snapshot}"}},
+        {"create-from-src": {"source_group_id": "{group}"}},
+    ),
+    "volume POST /v3/group_snapshots": ({"group_snapshot": {"group_id": "{group}"}},),
+    "identity POST /v3/credentials": ({"credential": {"type": "x", "blob": "b", "project_id": "{project}"}},),
+    "identity POST /v3/OS-TRUST/trusts": (
+        {
+            "trust": {
+                "trustor_user_id": "{user}",
+                "trustee_user_id": "{reader}",
+                "project_id": "{project}",
+                "impersonation": True,
+                "roles": [{"name": "member"}],
+            }
+        },
+    ),
 }
 
 _PARAMETER = re.compile(r"\{(\w+)\}")
@@ -348,6 +529,14 @@ def version_of(area: Area, route: Route) -> str:
         return ""
     newest = area.versions.maximum if route.until == LAST else min(route.until, area.versions.maximum)
     return f"{area.versions.service} {newest[0]}.{newest[1]}"
+
+
+def holes(body: Any) -> set[str]:
+    """The names of the things in a body."""
+    if isinstance(body, str):
+        return set(_PARAMETER.findall(body))
+    values = body.values() if isinstance(body, dict) else body if isinstance(body, list) else ()
+    return set().union(*map(holes, values))
 
 
 def filled(body: Any, fill: Callable[[str], str]) -> Any:

@@ -119,12 +119,14 @@ async def _network(t: Tenant) -> None:
         "pool", NETWORK, "subnetpools", "subnetpool", name="p", prefixes=[f"10.{t.number + 100}.0.0/16"]
     )
     await t.make("security_group", NETWORK, "security-groups", "security_group", name="g")
+    await t.make("loose_group", NETWORK, "security-groups", "security_group", name="h")
     await t.make(
         "rule", NETWORK, "security-group-rules", "security_group_rule", direction="ingress", protocol="tcp",
         security_group_id=t.things["security_group"],
     )  # fmt: skip
     for name in ("port", "loose_port", "trunk_port", "sub_port", "fip_port"):
-        await t.make(name, NETWORK, "ports", "port", network_id=network, name=name)
+        made = await t.make(name, NETWORK, "ports", "port", network_id=network, name=name)
+    t.things["fixed_address"] = made["fixed_ips"][0]["ip_address"]
     await t.make(
         "trunk", NETWORK, "trunks", "trunk", port_id=t.things["trunk_port"],
         sub_ports=[{"port_id": t.things["sub_port"], "segmentation_type": "vlan", "segmentation_id": 7}],
@@ -137,7 +139,7 @@ async def _network(t: Tenant) -> None:
         f"routers/{t.things['router']}/add_router_interface",
         {"subnet_id": t.things["subnet"]},
     )
-    await t.make(
+    floating = await t.make(
         "floatingip",
         NETWORK,
         "floatingips",
@@ -145,6 +147,7 @@ async def _network(t: Tenant) -> None:
         floating_network_id=public,
         port_id=t.things["fip_port"],
     )
+    t.things["floating_address"] = floating["floating_ip_address"]
     await t.make(
         "policy", NETWORK, "rbac-policies", "rbac_policy", object_type="security_group", action="access_as_shared",
         object_id=t.things["security_group"], target_tenant=t.cloud.project("service"),
@@ -227,6 +230,8 @@ async def _server(t: Tenant) -> None:
 
 async def _outside(t: Tenant) -> None:
     """Ids of what belongs to none of them, for the same tables."""
+    t.things["reader"] = t.cloud.user("reader")
+    t.things["public"] = (await t.ask("GET", NETWORK, "networks?name=public"))["networks"][0]["id"]
     t.things["service_project"] = t.cloud.project("service")
     for name, path, noun in (
         ("host", "os-hypervisors", "hypervisors"), ("service", "os-services?binary=nova-compute", "services"),

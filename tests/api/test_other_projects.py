@@ -11,13 +11,14 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from itertools import product
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx2
 import pytest
 from tests.cloud import TestCloud, running_cloud, until
 from tests.leftovers import difference, look
-from tests.routes import BODIES, filled, key, lines, parameters, path_of, version_of
+from tests.routes import BODIES, CREATES, filled, holes, key, lines, parameters, path_of, version_of
 from tests.tenants import Tenant, furnish
 
 from cumulet.api.asgi import Area, Route
@@ -103,13 +104,16 @@ def _like(cloud: TestCloud, id: str) -> str:
         return id[: -len(bare)] + cloud.chance.uuid()
     if re.fullmatch(r"[0-9a-f]{32}", id):
         return cloud.chance.uuid().replace("-", "")
+    if re.fullmatch(r"\d+(\.\d+){3}", id):
+        return ".".join(["198", "51", *id.split(".")[2:]])
     return f"absent-{id}"
 
 
-@pytest.fixture
-async def stage(db: Database, directory: Path) -> AsyncIterator[Stage]:
-    async with running_cloud(db, directory) as cloud:
-        yield Stage(cloud, directory, await furnish(cloud, "demo", 1), await furnish(cloud, "other", 2))
+@pytest.fixture(scope="module")
+async def stage(shared_db: Database) -> AsyncIterator[Stage]:
+    with TemporaryDirectory(prefix="c-") as name:
+        async with running_cloud(shared_db, Path(name)) as cloud:
+            yield Stage(cloud, Path(name), await furnish(cloud, "demo", 1), await furnish(cloud, "other", 2))
 
 
 def needs_a_body(area: Area, route: Route) -> bool:
@@ -179,6 +183,60 @@ async def test_every_route_that_takes_an_id(stage: Stage, area: Area) -> None:
                 wrong.append(f"{name} {choice}: {one.status_code} {one.text[:300]}")
             if stage.told(one) != stage.told(none):
                 wrong.append(f"{name} {choice}: {stage.told(one)} is not {stage.told(none)}")
+    assert not wrong, "\n".join(wrong)
+    changed = difference(before, await stage.look())
+    assert not changed, "\n".join(changed)
+
+
+#: What everybody may name: it is nobody's own.
+NOBODYS = {"public", "service_project", "reader", "group_type", "host", "service"}
+#: Lines whose body may name something of another project, with the reason.
+NAMED = {
+    ("identity POST /v3/credentials", "project"): "a credential for a project gives no role in it",
+    ("identity POST /v3/users/{user_id}/credentials/OS-EC2", "project"): "the same",
+    ("image POST /v2/images/{image_id}/members", "project"): "an image is shared with others",
+    ("network PUT /v2.0/rbac-policies/{id}", "project"): "a network is shared with others",
+    (
+        "network POST /v2.0/ports",
+        "router",
+    ): "a device is any text, but for another project's router, which is refused",
+    (
+        "volume POST /v3/volumes/{volume_id}/action os-attach",
+        "server",
+    ): "a server is any id to a client of its own",
+}
+
+
+def bodies() -> Iterator[tuple[Area, Route, Any]]:
+    """All bodies that have ids in them, with their lines."""
+    known = {key(area, route): (area, route) for area, route in lines()}
+    for name in [*BODIES, *CREATES]:
+        assert name in known, f"{name}: there is no such line"
+    for name, (area, route) in known.items():
+        for body in (*([BODIES[name]] if name in BODIES else []), *CREATES.get(name, ())):
+            if holes(body) - NOBODYS:
+                yield area, route, body
+
+
+async def test_every_body_that_names_a_thing(stage: Stage) -> None:
+    before = await stage.look()
+    wrong: list[str] = []
+    mine, theirs = stage.mine.things, stage.theirs.things
+    for area, route, body in bodies():
+        found = parameters(area, route)
+        path = [mine[value] if kind == "owned" else value for kind, value in found]
+        for hole in sorted(holes(body) - NOBODYS):
+            if (key(area, route), hole) in NAMED:
+                continue
+            name = f"{key(area, route)} {body} {hole}"
+            one = await stage.ask(area, route, path, filled(body, {**mine, hole: theirs[hole]}.__getitem__))
+            none = await stage.ask(
+                area, route, path, filled(body, {**mine, hole: stage.absent[hole]}.__getitem__)
+            )
+            if one.status_code < 400 or one.status_code >= 500:
+                wrong.append(f"{name}: {one.status_code} {one.text[:300]}")
+            if stage.told(one) != stage.told(none):
+                wrong.append(f"{name}: {stage.told(one)} is not {stage.told(none)}")
     assert not wrong, "\n".join(wrong)
     changed = difference(before, await stage.look())
     assert not changed, "\n".join(changed)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cumulet.core import holding, ipam, network_quotas, network_removal, networks, ports
+from cumulet.core import holding, ipam, network_quotas, network_removal, networks, ports, subnets
 from cumulet.core.network_resources import (
     STANDARD,
     Column,
@@ -117,6 +117,7 @@ def create(tx: Tx, rights: Rights, item: Item) -> Row:
     network = networks.find(tx, rights, item["floating_network_id"])
     network_quotas.check(tx, project_id, "floatingip")
     id = tx.uuid()
+    subnets.check_seen(tx, rights, network["id"], [item.values])
     keeper, address = _keep_address(tx, network, id, item)
     holding.create(tx, id, "floatingip", project_id)
     tx.insert(

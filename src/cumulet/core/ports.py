@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from cumulet.core import addresses, ipam, network_quotas, network_removal, networks, securitygroups
+from cumulet.core import addresses, ipam, network_quotas, network_removal, networks, securitygroups, subnets
 from cumulet.core.network_resources import (
     STANDARD,
     Column,
@@ -244,6 +244,7 @@ def create(tx: Tx, rights: Rights, item: Item) -> Row:
     rights.demand("create_port", asked_of)
     _demand_attributes(rights, "create_port", item, asked_of)
     _not_anothers_router(tx, rights, project_id, item.get("device_owner", ""), item.get("device_id", ""))
+    subnets.check_seen(tx, rights, network["id"], item.get("fixed_ips"))
     id = insert(tx, network, project_id, item, rights)
     return show(tx, rights, id)
 
@@ -379,6 +380,7 @@ def update(tx: Tx, rights: Rights, id: str, item: Item) -> Row:
     if "extra_dhcp_opts" in item:
         changes["extra_dhcp_opts"] = _options(row["extra_dhcp_opts"], item["extra_dhcp_opts"])
     _update_groups(tx, rights, row, item, changes)
+    subnets.check_seen(tx, rights, row["network_id"], item.get("fixed_ips"))
     if "fixed_ips" in item or mac != row["mac_address"]:
         _readdress(tx, row, mac, owner, item.get("fixed_ips"))
     bump(tx, "ports", id, mac_address=mac, **changes)

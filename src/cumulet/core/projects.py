@@ -24,11 +24,16 @@ TAGS = 80
 TagFilters = Mapping[str, Sequence[str]]
 
 
+def missing(project_id: str) -> NotFound:
+    """What is told of a project that is not there, for this caller at least."""
+    return NotFound(f"Could not find project: {project_id[:64]}.")
+
+
 def show(tx: Tx, project_id: str) -> Row:
     """One project, or domain acting as one. Raises NotFound."""
     project = tx.one("select * from projects where id = :id", id=project_id)
     if project is None:
-        raise NotFound(f"Could not find project: {project_id[:64]}.")
+        raise missing(project_id)
     return project
 
 

@@ -224,6 +224,7 @@ def _set_gateway(tx: Tx, rights: Rights, row: Row, info: Mapping[str, Any] | Non
         raise _bad(f"Network {network['id']} is not an external network")
     asked = info.get("external_fixed_ips") or []
     _not_the_gateways(tx, network, asked)
+    subnets.check_seen(tx, rights, network["id"], asked)
     if row["gateway_network_id"] == network["id"]:
         if asked:
             _move_gateway(tx, row, asked)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cumulet.core import addresses, ipam, network_quotas, network_removal, networks, subnetpools
@@ -105,6 +105,16 @@ def find(tx: Tx, rights: Rights, id: str) -> Row:
     if row is None:
         raise NOUN.missing(id)
     return row
+
+
+def check_seen(
+    tx: Tx, rights: Rights, network_id: str, fixed_ips: Sequence[Mapping[str, Any]] | None
+) -> None:
+    """Raise NotFound if fixed IPs for a port of the network name a subnet elsewhere that the caller does not see."""
+    named = {fixed["subnet_id"] for fixed in fixed_ips or () if fixed.get("subnet_id")}
+    here = tx.values("select id from subnets where network_id = :id", id=network_id) if named else []
+    for id in sorted(named.difference(here)):
+        find(tx, rights, id)
 
 
 def show(tx: Tx, rights: Rights, id: str) -> Row:

@@ -110,6 +110,9 @@ def _check_roles(
         above = parent["redelegated_trust_id"]
         parent = tx.one("select * from trusts where id = :id", id=above) if above else None
     has = {id for id, _ in assignments.on_project(tx, holder, project_id)}
+    if not has:
+        # Whoever has nothing to do with a project does not learn that there is one.
+        raise projects.missing(project_id)
     for role_id in role_ids:
         if role_id not in has:
             raise NotFound(f"Could not find role: {role_id}.")

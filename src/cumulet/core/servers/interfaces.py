@@ -63,7 +63,7 @@ def attach(tx: Tx, caller: Caller, server_id: str, asked: Nic) -> Interface:
     """
     server = actions.ready(tx, caller, server_id, "attach_interface", _STATES)
     nic = asked if asked.port is not None else _chosen(tx, caller, asked)
-    if nic.port is not None and tx.one("select 1 from ports where id = :id", id=nic.port) is None:
+    if nic.port is not None and not _is_there(tx, caller, server, nic.port):
         raise NotFound(f"Port {nic.port} could not be found.")
     position = networking.next_position(tx, server_id)
     if position >= networking.MOST:
@@ -71,6 +71,12 @@ def attach(tx: Tx, caller: Caller, server_id: str, asked: Nic) -> Interface:
     port = networking.plug(tx, caller, server, nic, position=position, in_use=Conflict)
     _begin(tx, caller, server, "attach_interface")
     return _interface(port, nic.tag)
+
+
+def _is_there(tx: Tx, caller: Caller, server: Row, port: str) -> bool:
+    """True if the port is there for this caller: what is another project's is not."""
+    row = tx.one("select project_id from ports where id = :id", id=port)
+    return row is not None and (caller.is_admin or row["project_id"] == server["project_id"])
 
 
 def _chosen(tx: Tx, caller: Caller, asked: Nic) -> Nic:
