@@ -323,7 +323,7 @@ def _disk(kind: str, id: str) -> Any:
 
 _LOOSE_RULE = {"direction": "ingress", "ethertype": "IPv4", "protocol": "udp"}
 
-#: Lines that make things or join them: several bodies each, all valid. What has an id of nobody else is not refused.
+#: Lines that make things or join them: several bodies each, all valid.
 CREATES: dict[str, tuple[Any, ...]] = {
     "compute POST /v2.1/servers": (
         _server(),

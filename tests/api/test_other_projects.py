@@ -19,7 +19,7 @@ import pytest
 from tests.cloud import TestCloud, running_cloud, until
 from tests.leftovers import difference, look
 from tests.routes import BODIES, CREATES, filled, holes, key, lines, parameters, path_of, version_of
-from tests.tenants import Tenant, furnish
+from tests.tenants import COMPUTE, Tenant, furnish
 
 from cumulet.api.asgi import Area, Route
 from cumulet.app import AREAS, policy
@@ -240,3 +240,29 @@ async def test_every_body_that_names_a_thing(stage: Stage) -> None:
     assert not wrong, "\n".join(wrong)
     changed = difference(before, await stage.look())
     assert not changed, "\n".join(changed)
+
+
+@pytest.mark.parametrize("hint", ["same_host", "different_host"])
+async def test_servers_of_others_are_nowhere(stage: Stage, hint: str) -> None:
+    """A hint must not tell where another project's server is: it is as if there were none."""
+    told = []
+    for id in (stage.theirs.things["server"], stage.absent["server"]):
+        body = {
+            "server": {
+                "name": "x", "flavorRef": stage.mine.things["flavor"], "imageRef": stage.mine.things["image"],
+                "networks": "none",
+            },
+            "os:scheduler_hints": {hint: [id]},
+        }  # fmt: skip
+        made = await stage.mine.ask("POST", COMPUTE, "servers", body)
+        path = f"servers/{made['server']['id']}"
+
+        async def ended(path: str = path) -> Any:
+            server = (await stage.mine.ask("GET", COMPUTE, path))["server"]
+            return server if server["status"] in ("ACTIVE", "ERROR") else None
+
+        server = await until(ended)
+        told.append((server["status"], server.get("fault", {}).get("message")))
+        await stage.mine.ask("DELETE", COMPUTE, path)
+    assert told[0] == told[1]
+    assert told[0][0] == ("ERROR" if hint == "same_host" else "ACTIVE")

@@ -30,7 +30,8 @@ class Ask(msgspec.Struct, frozen=True):
     required_traits: frozenset[str] = frozenset()
     forbidden_traits: frozenset[str] = frozenset()
     different_host: frozenset[str] = frozenset()
-    same_host: frozenset[str] = frozenset()
+    #: None: anywhere. An empty set is nowhere.
+    same_host: frozenset[str] | None = None
 
 
 class Inventory(msgspec.Struct, frozen=True):
@@ -127,7 +128,7 @@ def _group(ask: Ask, candidate: Candidate) -> str | None:
         return "does not have the other members of the affinity group"
     if candidate.name in ask.different_host:
         return "excluded by different_host"
-    if ask.same_host and candidate.name not in ask.same_host:
+    if ask.same_host is not None and candidate.name not in ask.same_host:
         return "excluded by same_host"
     return None
 

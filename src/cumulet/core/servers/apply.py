@@ -93,8 +93,8 @@ def _ask(tx: Tx, row: Row) -> Ask:
         max_per_host=most,
         required_traits=_traits(row, "required"),
         forbidden_traits=_traits(row, "forbidden"),
-        different_host=_hosts_of(tx, hints.get("different_host")),
-        same_host=_hosts_of(tx, hints.get("same_host")),
+        different_host=_hosts_of(tx, row, hints.get("different_host")),
+        same_host=_hosts_of(tx, row, hints["same_host"]) if hints.get("same_host") else None,
     )
 
 
@@ -132,14 +132,17 @@ def _group(tx: Tx, row: Row) -> tuple[str, dict[str, int], int]:
     )
 
 
-def _hosts_of(tx: Tx, servers: Any) -> frozenset[str]:
+def _hosts_of(tx: Tx, row: Row, servers: Any) -> frozenset[str]:
+    """Where those servers are. Another project's are nowhere, as what does not exist."""
     ids = [servers] if isinstance(servers, str) else servers or []
     if not ids:
         return frozenset()
     return frozenset(
         tx.values(
-            "select a.name from servers s join agents a on a.id = s.host where s.id in :ids",
+            "select a.name from servers s join agents a on a.id = s.host where s.id in :ids "
+            "and s.project_id = :project",
             ids=tuple(map(str, ids)),
+            project=row["project_id"],
         )
     )
 
