@@ -10,8 +10,17 @@ import msgspec
 from cumulet.db.engine import Row, Tx
 from cumulet.reconcile.schedule import Ask, Candidate, Inventory, Refused, choose, fits
 
+#: Of more hosts than this the best of some is chosen: to look at all of a thousand for each server would cost more
+#: than the server does. Only if none of them will do are all looked at.
+SOME = 32
 #: How often a choice is made again because somebody else took the room.
 TRIES = 5
+
+
+_HOSTS = (
+    "select a.id, a.name, a.number, a.silent, a.forced_down, a.destroyed, a.disabled, a.disabled_reason, a.zone, "
+    "p.id as provider from agents a join resource_providers p on p.agent = a.id where a.kind = 'host'"
+)
 
 
 class Chosen(msgspec.Struct, frozen=True):
@@ -21,22 +30,28 @@ class Chosen(msgspec.Struct, frozen=True):
     name: str
 
 
-def candidates(tx: Tx) -> list[Candidate]:
-    """Every host, with what it has and what is used of it."""
-    hosts = tx.all(
-        "select a.id, a.name, a.silent, a.forced_down, a.destroyed, a.disabled, a.disabled_reason, a.zone, "
-        "p.id as provider from agents a join resource_providers p on p.agent = a.id where a.kind = 'host' order by a.number"
-    )
+def candidates(tx: Tx, hosts: list[Row] | None = None) -> list[Candidate]:
+    """Every host, or those of the rows, with what it has and what is used of it."""
+    which, known = "", {}
+    if hosts is None:
+        hosts = tx.all(f"{_HOSTS} order by a.number")
+    else:
+        which, known = (
+            "where provider_id in :providers",
+            {"providers": tuple(row["provider"] for row in hosts)},
+        )
     inventories: dict[str, dict[str, Inventory]] = {}
-    for row in tx.all("select * from inventories"):
+    for row in tx.all(f"select * from inventories {which}", **known):
         inventories.setdefault(row["provider_id"], {})[row["resource_class"]] = _inventory(row)
     used: dict[str, dict[str, int]] = {}
     for row in tx.all(
-        "select provider_id, resource_class, sum(used) as used from allocations group by provider_id, resource_class"
+        f"select provider_id, resource_class, sum(used) as used from allocations {which} "
+        "group by provider_id, resource_class",
+        **known,
     ):
         used.setdefault(row["provider_id"], {})[row["resource_class"]] = int(row["used"])
     traits: dict[str, set[str]] = {}
-    for row in tx.all("select provider_id, trait from provider_traits"):
+    for row in tx.all(f"select provider_id, trait from provider_traits {which}", **known):
         traits.setdefault(row["provider_id"], set()).add(row["trait"])
     zones = zones_of_hosts(tx)
     return [
@@ -53,6 +68,29 @@ def candidates(tx: Tx) -> list[Candidate]:
         )
         for row in hosts
     ]
+
+
+def _some(tx: Tx, ask: Ask) -> list[Row] | None:
+    """Some hosts that may do, from a place in their order that chance chooses; None for all that there are."""
+    most = int(tx.value("select max(number) from agents") or 0)
+    if most <= SOME:
+        return None
+    usable = f"{_HOSTS} and not a.silent and not a.forced_down and not a.destroyed and not a.disabled"
+    named = {ask.host} if ask.host is not None else ask.same_host
+    if not named and ask.policy == "affinity":
+        named = frozenset(ask.members)
+    if named:
+        return tx.all(f"{usable} and a.name in :names order by a.number", names=named)
+    start = tx.chance.below(most) + 1
+    order = "order by a.number limit :some"
+    rows = tx.all(f"{usable} and a.number >= :start {order}", start=start, some=SOME)
+    if len(rows) < SOME:
+        rows += tx.all(f"{usable} and a.number < :start {order}", start=start, some=SOME - len(rows))
+    if ask.policy == "soft-affinity" and ask.members:
+        have = {row["id"] for row in rows}
+        near = tx.all(f"{usable} and a.name in :names", names=frozenset(ask.members))
+        rows += [row for row in near if row["id"] not in have]
+    return sorted(rows, key=lambda row: int(row["number"]))
 
 
 def zones_of_hosts(tx: Tx) -> dict[str, str]:
@@ -76,14 +114,15 @@ def _inventory(row: Row) -> Inventory:
 
 def place(tx: Tx, consumer: str, project_id: str, user_id: str, ask: Ask) -> Chosen | Refused:
     """Choose a host and write the consumer's allocation on it."""
-    hosts = candidates(tx)
     for _ in range(TRIES):
-        found = choose(ask, hosts)
+        some = _some(tx, ask)
+        found = choose(ask, candidates(tx, some))
+        if isinstance(found, Refused) and some is not None:
+            found = choose(ask, candidates(tx))
         if isinstance(found, Refused):
             return found
         if take(tx, found.id, consumer, project_id, user_id, ask.resources):
             return Chosen(found.id, found.name)
-        hosts = candidates(tx)
     return Refused("No valid host was found. Others took the room on every host that was chosen.")
 
 

@@ -37,6 +37,8 @@ agents = table(
     integer("number"),
     sa.UniqueConstraint("kind", "name"),
     sa.UniqueConstraint("number"),
+    #: For a part of the hosts, in their order.
+    sa.Index("ix_agents_kind_number", "kind", "number"),
 )
 
 #: Any row that is driven to a desired state. It cannot be removed while it holds a claim.

@@ -1,4 +1,4 @@
--- made by make docs from tables with digest 6a37da77b00df0d6a5e096797216e02b269e2afce9ac9b9107eef49ff841a5fa
+-- made by make docs from tables with digest 759aee4b0cbd3d65aaadbc71af7010d6c40e22a24b93d19b69c3afe02133b2b5
 CREATE TABLE flavors (
 	id TEXT NOT NULL, 
 	flavorid TEXT NOT NULL, 
@@ -251,6 +251,8 @@ CREATE TABLE agents (
 	CONSTRAINT uq_agents_kind_name UNIQUE (kind, name), 
 	CONSTRAINT uq_agents_number UNIQUE (number)
 );
+
+CREATE INDEX ix_agents_kind_number ON agents (kind, number);
 
 CREATE TABLE holders (
 	id TEXT NOT NULL, 
