@@ -48,14 +48,16 @@ class Tenant:
         return await until(look)
 
 
-async def furnish(cloud: TestCloud, who: str, number: int) -> Tenant:
+async def furnish(cloud: TestCloud, who: str, number: int, *, inside: bool = True) -> Tenant:
     """One of everything for the user ``who``; ``number`` tells tenants' addresses and names apart.
 
-    What is attached to something keeps it as it is: the second volume is attached to the server, and so on.
+    What is attached to something keeps it as it is: the second volume is attached to the server, and so on. Without
+    ``inside`` there is only what requests make, so that the cloud can be another process.
     """
     tenant = Tenant(cloud, who, number)
-    for part in (_identity, _image, _network, _volume, _server, _outside):
-        await part(tenant)
+    for part in (_identity, _image, _network, _volume, _message, _server, _outside):
+        if inside or part is not _message:
+            await part(tenant)
     return tenant
 
 
@@ -200,6 +202,10 @@ async def _volume(t: Tenant) -> None:
     await t.shows(VOLUME, f"volumes/{t.things['grouped_volume']}", "volume", "available")
     await t.make("group_snapshot", VOLUME, "group_snapshots", "group_snapshot", group_id=t.things["group"])
     await t.shows(VOLUME, f"group_snapshots/{t.things['group_snapshot']}", "group_snapshot", "available")
+
+
+async def _message(t: Tenant) -> None:
+    """Made by no request of a user that succeeds."""
     await t.cloud.db.write(
         volume_messages.tell, "volume", t.things["volume"], volume_messages.EXTEND, volume_messages.NO_EXTEND
     )
