@@ -169,6 +169,8 @@ async def _volume(t: Tenant) -> None:
         "snapshot", VOLUME, "snapshots", "snapshot", volume_id=t.things["volume"], metadata={"key": "v"}
     )
     await t.shows(VOLUME, f"snapshots/{t.things['snapshot']}", "snapshot", "available")
+    await t.make("backup", VOLUME, "backups", "backup", volume_id=t.things["volume"])
+    await t.shows(VOLUME, f"backups/{t.things['backup']}", "backup", "available")
     await t.make(
         "attachment", VOLUME, "attachments", "attachment", volume_uuid=t.things["client_volume"],
         instance_uuid=t.cloud.chance.uuid(),

@@ -68,20 +68,30 @@ async def act(cloud: TestCloud, volume_id: str, status: int, action: dict[str, A
 def things(directory: Path) -> dict[str, list[str]]:
     """What the simulated back end has, by kind."""
     root = directory / "agents" / "volume-sim"
-    return {kind: sorted(os.listdir(root / kind)) for kind in ("volume", "snapshot", "export", "source")}
+    return {kind: sorted(os.listdir(root / kind)) for kind in NOTHING}
 
 
-NOTHING: dict[str, list[str]] = {"volume": [], "snapshot": [], "export": [], "source": []}
+NOTHING: dict[str, list[str]] = {"volume": [], "snapshot": [], "backup": [], "export": [], "source": []}
 
 
 async def left(cloud: TestCloud) -> dict[str, int]:
     """Rows that are there only while something of Block Storage is."""
-    tables = ("volumes", "snapshots", "attachments", "holders", "claims", "needs", "block_devices")
+    tables = (
+        "volumes",
+        "snapshots",
+        "volume_backups",
+        "volume_unmanaged",
+        "attachments",
+        "holders",
+        "claims",
+        "needs",
+        "block_devices",
+    )
 
     def count(tx: Any) -> dict[str, int]:
-        kinds = "('volume', 'snapshot', 'export')"
+        kinds = "('volume', 'snapshot', 'backup', 'export')"
         where = {
-            "holders": " where kind in ('volume', 'snapshot')",
+            "holders": " where kind in ('volume', 'snapshot', 'backup', 'unmanaged')",
             "claims": f" where kind in {kinds}",
             "needs": f" where claim in (select id from claims where kind in {kinds})",
         }

@@ -32,6 +32,7 @@ from cumulet.core import (
     servers,
     token,
     traits,
+    unmanaged,
     volume_types,
     volumes,
 )
@@ -78,6 +79,8 @@ KINDS = {
     "server": worker.Kind(server_plan.RULES, servers.view, servers.apply),
     "volume": _VOLUME,
     "snapshot": _VOLUME,
+    "backup": _VOLUME,
+    "unmanaged": worker.Kind((), unmanaged.view, unmanaged.apply),
     "image": worker.Kind(image_plan.RULES, images.view, images.apply),
     **{
         kind: worker.Kind(network_plan.RULES, partial(holding.view, kind=kind), holding.apply)

@@ -18,6 +18,7 @@ CLAIM_KINDS: Mapping[str, int] = {
     "file": 10,  # bytes of an image, in the image store
     "volume": 20,  # bytes of a volume, at a back end
     "snapshot": 25,  # bytes of a volume snapshot, at a back end
+    "backup": 27,  # bytes of a volume's backup, at a back end
     "switch": 30,  # a network, at the network back end
     "lrouter": 35,  # a router
     "lport": 40,  # a port
@@ -32,7 +33,7 @@ CLAIM_KINDS: Mapping[str, int] = {
 
 #: What keeps data: once seen present it is never made again, for the new one would be empty. Absent then
 #: means lost, and the holder says so.
-KEEPS_DATA = frozenset({"file", "volume", "snapshot", "disk"})
+KEEPS_DATA = frozenset({"file", "volume", "snapshot", "backup", "disk"})
 
 
 #: Names of IP protocols and their numbers: IANA's, as far as Network's rules may name them.

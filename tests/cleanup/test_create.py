@@ -28,6 +28,7 @@ TAKEN = ("volume", "lport", "disk", "export", "connection", "tap", "guest")
 OTHERS = {
     "file": "the image's, which outlives the server",
     "snapshot": "of volumes",
+    "backup": "of volumes",
     "switch": "the network's, which outlives the server",
     "lrouter": "the router's",
     "nat": "the floating IP's",

@@ -67,10 +67,14 @@ async def test_copies_have_what_their_original_had_at_that_time(here: Here) -> N
     await here.ensure(clone)
     twin = copy("twin", "volume", VOLUME, size_gb=1, source={"volume": VOLUME.id})
     await here.ensure(twin)
+    backup = copy("backup", "backup", VOLUME)
+    await here.ensure(backup)
+    restored = copy("restored", "volume", backup, size_gb=1, source={"backup": backup.id})
+    await here.ensure(restored)
     # They stand alone.
-    for one in (VOLUME, first, second):
-        if one is not second:
-            await here.remove(one)
+    for one in (VOLUME, first, backup):
+        await here.remove(one)
+    do(disk(here, restored), "read -P 3 0 64k", "read -P 2 512M 64k")
     do(disk(here, second), "read -P 3 0 64k", "read -P 2 512M 64k")
     do(disk(here, clone), "read -P 1 0 64k", "read -P 2 512M 64k", "read -P 0 1024M 64k")
     do(disk(here, twin), "read -P 3 0 64k", "read -P 2 512M 64k")

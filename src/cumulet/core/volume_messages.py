@@ -32,12 +32,15 @@ FROM_IMAGE = Action("005", "copy image to volume")
 EXTEND = Action("007", "extend volume")
 CREATE = Action("008", "create volume from backend storage")
 SNAPSHOT = Action("009", "create snapshot")
+BACKUP = Action("013", "create backup")
+RESTORE = Action("015", "restore backup")
 
 #: Details.
 UNKNOWN, NO_BACKEND, NO_UPLOAD, NO_EXTEND, NO_CREATE, NO_SNAPSHOT = "001", "003", "004", "010", "012", "013"
+NO_BACKUP, NO_RESTORE = "020", "026"
 
-_TABLES = {"volume": "volumes", "snapshot": "snapshots"}
-_TYPES = {"volume": "VOLUME", "snapshot": "VOLUME_SNAPSHOT"}
+_TABLES = {"volume": "volumes", "snapshot": "snapshots", "backup": "volume_backups"}
+_TYPES = {"volume": "VOLUME", "snapshot": "VOLUME_SNAPSHOT", "backup": "VOLUME_BACKUP"}
 
 SORTABLE: Mapping[str, str] = {
     name: name
@@ -64,6 +67,10 @@ def tell_of_failure(tx: Tx, kind: str, id: str, before: str, copied: bool) -> No
     """Write the message of a volume or snapshot that just went to error from the status ``before``."""
     if kind == "snapshot":
         tell(tx, kind, id, SNAPSHOT, NO_SNAPSHOT)
+    elif kind == "backup":
+        tell(tx, kind, id, BACKUP, NO_BACKUP)
+    elif before == "restoring-backup":
+        tell(tx, kind, id, RESTORE, NO_RESTORE)
     elif before == "extending":
         tell(tx, kind, id, EXTEND, NO_EXTEND)
     elif before == "downloading" and copied:

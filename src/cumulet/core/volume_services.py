@@ -13,6 +13,8 @@ from cumulet.errors import Invalid, NotFound
 
 VOLUME = "cinder-volume"
 SCHEDULER = "cinder-scheduler"
+#: Each back end writes the backups of its volumes.
+BACKUP = "cinder-backup"
 #: The scheduler is whatever processes of the cloud reconcile; there is one of it by this name.
 SCHEDULER_HOST = "cumulet"
 
@@ -33,7 +35,12 @@ class Service(msgspec.Struct, frozen=True):
 
 def services(tx: Tx, *, host: str | None = None, binary: str | None = None) -> list[Service]:
     """All services, or those of a host (with or without its back end's name) or of a kind."""
-    found = [_service(backend) for backend in backends.listing(tx)]
+    known = backends.listing(tx)
+    found = [_service(backend) for backend in known]
+    found += [
+        Service(BACKUP, one.host.split("@")[0], one.zone, one.up, False, None, one.seen_at or one.updated_at)
+        for one in known
+    ]
     found.insert(0, Service(SCHEDULER, SCHEDULER_HOST, "nova", True, False, None, tx.now))
     return [
         one
@@ -61,7 +68,7 @@ def _one(tx: Tx, host: str, binary: str) -> Backend:
     if not found:
         raise NotFound(f"Service {binary} could not be found on host {host}.")
     if found[0].backend is None:
-        raise Invalid(f"The service {binary} cannot be disabled: nobody else places volumes.")
+        raise Invalid(f"The service {binary} cannot be disabled: nobody else does its work.")
     return found[0].backend
 
 

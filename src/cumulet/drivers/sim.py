@@ -25,7 +25,7 @@ from cumulet.drivers.base import Failed, Thing, Unknown
 from cumulet.wire.agent import Claim, Question
 
 HOST_KINDS = frozenset({"disk", "tap", "connection", "guest", "source"})
-VOLUME_KINDS = frozenset({"volume", "snapshot", "export", "source"})
+VOLUME_KINDS = frozenset({"volume", "snapshot", "backup", "export", "source"})
 NETWORK_KINDS = frozenset({"switch", "lport", "lrouter", "nat"})
 CONSOLE_LIMIT = 1 << 16
 
@@ -119,7 +119,7 @@ class SimDriver:
         if claim.kind == "connection":
             export = next((need.facts for need in claim.needs if need.kind == "export"), {})
             return {"path": f"/dev/sim/{claim.id}", "target": export.get("target")}
-        if claim.kind in ("volume", "snapshot"):
+        if claim.kind in ("volume", "snapshot", "backup"):
             return {"size_gb": claim.spec["size_gb"]}
         if claim.kind == "disk":
             return {"path": f"{self._base}/disk/{claim.id}"}

@@ -3,13 +3,14 @@
     DIRECTORY/volume/CLAIM/disk        the bytes
     DIRECTORY/volume/CLAIM/disk.json   what it is; written last, so a disk without it is not whole
     DIRECTORY/snapshot/CLAIM/…         the same: a copy of its own, so it outlives whatever becomes of the volume
+    DIRECTORY/backup/CLAIM/…           the same, which outlives the volume
     DIRECTORY/source/CLAIM/…           a copy to be read, in the format of the image that it is for
     DIRECTORY/export/CLAIM             how a guest reaches the volume
 
 A guest opens the volume's file and locks it as QEMU does, so two guests never write to one volume, and while one of
 them uses it, it is not copied. It can be made larger by the guest alone then, which is waited for.
 
-A volume or snapshot that was made is never made again: it would be empty.
+A volume, snapshot or backup that was made is never made again: it would be empty.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from cumulet.wire.agent import Claim, Question
 
 GIB = 1 << 30
 #: What has bytes.
-_DISKS = frozenset({"volume", "snapshot", "source"})
+_DISKS = frozenset({"volume", "snapshot", "backup", "source"})
 #: Seconds in which a guest that uses a volume must have made it larger, and the pause between two looks.
 EXTEND_TIME = 60.0
 _PAUSE = 0.5
@@ -167,10 +168,10 @@ class VolumeFiles:
         """Make what is not whole, from the beginning."""
         disk = home / "disk"
         if claim.kind == "source":
-            id, origin, record = self._whole(claim, "volume", "snapshot")
+            id, origin, record = self._whole(claim, *_DISKS)
             return await self._copy(claim, id, origin, record, disk, _format(claim), record.size)
-        if claim.kind == "snapshot":
-            id, origin, record = self._whole(claim, "volume")
+        if claim.kind in ("snapshot", "backup"):
+            id, origin, record = self._whole(claim, *_DISKS)
             return await self._copy(claim, id, origin, record, disk, "qcow2", record.size)
         size = int(claim.spec["size_gb"]) * GIB
         source = claim.spec.get("source")
@@ -179,7 +180,7 @@ class VolumeFiles:
             return Record("qcow2", size)
         if "image" in source:
             return await self._from_image(claim, source, disk, size)
-        id, origin, record = self._whole(claim, "volume", "snapshot")
+        id, origin, record = self._whole(claim, *_DISKS)
         if record.size > size:
             raise Failed(f"a volume of {size} bytes cannot have a copy of {record.size} bytes", fatal=True)
         return await self._copy(claim, id, origin, record, disk, "qcow2", size)

@@ -23,12 +23,8 @@ from cumulet.values import Claim, Limits
 log = structlog.get_logger()
 
 #: Holders are locked in this order, by kind.
-LOCK_ORDER = {
-    kind: rank
-    for rank, kind in enumerate(
-        ("server", "volume", "snapshot", "image", "network", "router", "floatingip", "port"), start=1
-    )
-}
+_ORDER = "server volume snapshot backup unmanaged image network router floatingip port"
+LOCK_ORDER = {kind: rank for rank, kind in enumerate(_ORDER.split(), start=1)}
 #: Rounds of one reconcile, and holders of one transaction, at the most.
 ROUNDS = 30
 SETTLED = 200

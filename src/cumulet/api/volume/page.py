@@ -27,6 +27,7 @@ RESOURCE_FILTERS: Mapping[str, tuple[str, ...]] = {
         "created_at", "updated_at", "consumes_quota",
     ),
     "snapshot": ("name", "status", "volume_id", "metadata", "availability_zone", "consumes_quota"),
+    "backup": ("name", "status", "volume_id"),
     "group": ("name",),
     "group_snapshot": ("name", "status", "group_id"),
     "attachment": ("volume_id", "status", "instance_id", "attach_status"),

@@ -204,6 +204,7 @@ async def resource_filters(request: Request) -> Response:
 #: Parts of the API that upstream calls extensions, and that are served here: alias → name, what it is about.
 EXTENSIONS = {
     "OS-SCH-HNT": ("SchedulerHints", "Hints to the scheduler in requests for volumes."),
+    "backups": ("Backups", "Backups of volumes."),
     "capabilities": ("Capabilities", "What back ends can do."),
     "encryption": ("VolumeTypeEncryption", "Encryption of a type's volumes."),
     "os-admin-actions": ("AdminActions", "Actions for administrators."),
@@ -213,6 +214,7 @@ EXTENSIONS = {
     "os-quota-class-sets": ("QuotaClasses", "Quotas of classes."),
     "os-quota-sets": ("Quotas", "Quotas of projects."),
     "os-services": ("Services", "The services."),
+    "os-snapshot-manage": ("SnapshotManage", "Snapshots that are at a back end already."),
     "os-snapshot-actions": ("SnapshotActions", "Actions of snapshots."),
     "os-types-extra-specs": ("TypesExtraSpecs", "What types ask of back ends."),
     "os-types-manage": ("TypesManage", "Making and removing types."),
@@ -223,6 +225,7 @@ EXTENSIONS = {
     "os-vol-tenant-attr": ("VolumeTenantAttribute", "The project of a volume."),
     "os-volume-actions": ("VolumeActions", "Actions of volumes."),
     "os-volume-encryption-metadata": ("VolumeEncryptionMetadata", "How a volume is encrypted."),
+    "os-volume-manage": ("VolumeManage", "Volumes that are at a back end already."),
     "os-volume-transfer": ("VolumeTransfer", "Volumes on offer to other projects."),
     "os-volume-type-access": ("VolumeTypeAccess", "Which projects may use a type."),
     "qos-specs": ("Qos_specs_manage", "Quality of service of volumes."),

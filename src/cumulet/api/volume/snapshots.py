@@ -45,6 +45,11 @@ def _shown(request: Request, row: Row, *, detailed: bool, extended: bool = False
     return encode(body, request.version)
 
 
+def shown(request: Request, row: Row) -> dict[str, Any]:
+    """A snapshot as answers to those who make one show it."""
+    return _shown(request, row, detailed=True)
+
+
 async def index(request: Request) -> Response:
     """GET /snapshots"""
     return await _list(request, detailed=False)
@@ -90,7 +95,7 @@ async def create(request: Request) -> Response:
     row = await request.cloud.db.write(
         snapshots.create,
         request.caller,
-        asked.volume_id,
+        str(asked.volume_id),
         name=volume_forms.clean(asked.name if asked.name is not None else asked.display_name),
         description=volume_forms.clean(asked.description),
         metadata=asked.metadata or {},

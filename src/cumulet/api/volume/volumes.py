@@ -164,8 +164,6 @@ async def create(request: Request) -> Response:
             "The multiattach parameter has been removed: create the volume with a volume type whose extra specs say "
             "multiattach='<is> True'."
         )
-    if asked.backup_id is not None and request.version >= (3, 47):
-        raise NotFound(f"Backup {asked.backup_id} could not be found.")
     new = New(
         size=asked.size,
         name=volume_forms.clean(asked.name if asked.name is not None else asked.display_name),
@@ -178,6 +176,7 @@ async def create(request: Request) -> Response:
         image=asked.image_id or asked.imageRef,
         snapshot_id=asked.snapshot_id,
         source_volume_id=asked.source_volid,
+        backup_id=asked.backup_id if request.version >= (3, 47) else None,
         group_id=(asked.group_id if request.version >= (3, 13) else None) or asked.consistencygroup_id,
     )
     row = await request.cloud.db.write(making.create, request.caller, new)

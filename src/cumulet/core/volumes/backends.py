@@ -80,6 +80,7 @@ def listing(tx: Tx) -> list[Backend]:
     rows = tx.all(
         "select a.*, (select coalesce(sum(coalesce(v.new_size, v.size)), 0) from volumes v where v.agent = a.id) as volumes, "
         "(select coalesce(sum(s.size), 0) from snapshots s join volumes o on o.id = s.volume_id where o.agent = a.id) as copies, "
+        "(select coalesce(sum(b.size), 0) from volume_backups b where b.agent = a.id) as backups, "
         "(select count(*) from frozen_backends f where f.agent = a.id) as frozen "
         "from agents a where a.kind = 'volume' and not a.destroyed order by a.number"
     )
@@ -98,7 +99,7 @@ def _backend(row: Row) -> Backend:
         frozen=bool(row["frozen"]),
         disabled_reason=row["disabled_reason"],
         capacity_gb=int(row["facts"].get("capacity_gb", 0)),
-        used_gb=int(row["volumes"]) + int(row["copies"]),
+        used_gb=int(row["volumes"]) + int(row["copies"]) + int(row["backups"]),
         seen_at=row["seen_at"],
         updated_at=row["updated_at"],
         facts=row["facts"],

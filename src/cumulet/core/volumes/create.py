@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from cumulet.core import images, volume_types
+from cumulet.core import backups, images, volume_types
 from cumulet.core.images import finding
 from cumulet.core.volumes import backends, lifecycle, listing
 from cumulet.db.engine import Row, Tx
@@ -33,6 +33,7 @@ class New(msgspec.Struct, frozen=True):
     snapshot_id: str | None = None
     source_volume_id: str | None = None
     group_id: str | None = None
+    backup_id: str | None = None
 
 
 def create(tx: Tx, caller: Caller, new: New) -> Row:
@@ -49,6 +50,7 @@ def create(tx: Tx, caller: Caller, new: New) -> Row:
             ("snapshot", new.snapshot_id),
             ("imageRef", new.image),
             ("source_volume", new.source_volume_id),
+            ("backup", new.backup_id),
         )
         if value is not None
     ]
@@ -57,6 +59,8 @@ def create(tx: Tx, caller: Caller, new: New) -> Row:
     type_ = volume_types.named(tx, caller, new.volume_type) if new.volume_type else None
     if type_ is not None:
         volume_types.refuse_encrypted(tx, type_)
+    if new.backup_id is not None:
+        return _from_backup(tx, caller, new, new.backup_id, type_)
     snapshot = _snapshot(tx, caller, new.snapshot_id) if new.snapshot_id is not None else None
     source = _volume(tx, caller, new.source_volume_id) if new.source_volume_id is not None else None
     size = _size(new.size, snapshot, source)
@@ -92,6 +96,19 @@ def _volume(tx: Tx, caller: Caller, id: str) -> Row:
             f"Invalid volume: source volume {id} must be available or in-use, it is {row['shown']}."
         )
     return row
+
+
+def _from_backup(tx: Tx, caller: Caller, new: New, id: str, type_: volume_types.Type | None) -> Row:
+    backup = backups.restorable(tx, caller, id)
+    size = backup["size"] if new.size is None else new.size
+    if size < backup["size"]:
+        raise Invalid(
+            f"Invalid input received: volume size {size} GiB cannot be smaller than the backup size {backup['size']} GiB."
+        )
+    return backups.new_volume(
+        tx, caller, backup, size=size, name=new.name, description=new.description, metadata=new.metadata,
+        volume_type_id=type_.id if type_ else None,
+    )  # fmt: skip
 
 
 def _size(asked: int | None, snapshot: Row | None, source: Row | None) -> int:

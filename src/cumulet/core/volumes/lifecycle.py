@@ -1,4 +1,4 @@
-"""A volume or snapshot from its row to its bytes: making the row, reading the plan's view, writing its changes."""
+"""A volume, snapshot or backup from its row to its bytes: making the row, reading the plan's view, writing its changes."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from cumulet.reconcile.plan import volume as plan
 from cumulet.values import Claim, Limits
 
 #: Table of each kind.
-TABLES = {"volume": "volumes", "snapshot": "snapshots"}
-#: What a volume or snapshot shows before it was available for the first time.
-BEGINNING = ("creating", "downloading", "reverting")
+TABLES = {"volume": "volumes", "snapshot": "snapshots", "backup": "volume_backups"}
 
 
 def create_inner(
@@ -80,7 +78,7 @@ def view(tx: Tx, id: str, limits: Limits) -> plan.Volume | None:
         return None
     claims = ledger.of_holder(tx, id)
     mine = next((claim for claim in claims if claim.kind == kind), None)
-    agent = row["agent"] if kind == "volume" else backends.of(tx, row["volume_id"])
+    agent = backends.of(tx, row["volume_id"]) if kind == "snapshot" else row["agent"]
     passed, exports = _attachments(tx, row) if kind == "volume" else ((), ())
     return plan.Volume(
         id=id,
@@ -98,6 +96,7 @@ def view(tx: Tx, id: str, limits: Limits) -> plan.Volume | None:
         snapshots=_snapshots(tx, row) if row["desired"] == "gone" and kind == "volume" else 0,
         launched=row["launched_at"] is not None,
         new_size=row.get("new_size"),
+        backed_up=row["status"] == "backing-up" and not _backups(tx, kind, id),
         uploaded=kind == "volume" and row["status"] == "uploading" and _uploaded(tx, row["upload_image_id"]),
         agents=agents.views(tx, {claim.agent for claim in claims} | ({agent} if agent else set())),
         held=frozenset(
@@ -136,13 +135,20 @@ def _snapshots(tx: Tx, row: Row) -> int:
     return int(tx.value("select count(*) from snapshots where volume_id = :id", id=row["id"]))
 
 
+def _backups(tx: Tx, kind: str, id: str) -> bool:
+    """True while a backup of the volume or snapshot is being made."""
+    where = "snapshot_id = :id" if kind == "snapshot" else "volume_id = :id and snapshot_id is null"
+    sql = f"select 1 from volume_backups where {where} and status = 'creating' and desired <> 'gone' limit 1"
+    return tx.one(sql, id=id) is not None
+
+
 def _uploaded(tx: Tx, image_id: str | None) -> bool:
     status = tx.value("select status from images where id = :id and desired <> 'gone'", id=image_id or "")
     return status not in ("queued", "saving")
 
 
 def _spec(tx: Tx, kind: str, row: Row, claim: Claim | None) -> dict[str, Any]:
-    if kind == "snapshot":
+    if kind in ("snapshot", "backup"):
         return {"volume": row["volume_id"], "size_gb": row["size"]}
     spec: dict[str, Any] = {"size_gb": row["new_size"] or row["size"]}
     if row["generation"]:
@@ -181,10 +187,13 @@ def apply(tx: Tx, view: plan.Volume, change: base.Change) -> None:
 def _set(tx: Tx, view: plan.Volume, change: base.Set) -> None:
     values = dict(change.values)
     status = values.get("status")
-    if status == "available" and view.status in BEGINNING:
+    if status == "available" and view.status in plan.BEGINNING:
         values["launched_at"] = tx.now
         if view.kind == "volume":
             values["revert_snapshot_id"] = None
+    if view.status == "restoring-backup" and status is not None:
+        _end_restore(tx, view.id)
+        values["restore_backup_id"] = None
     tx.update(TABLES[view.kind], view.id, **values, updated_at=tx.now)
     if status is not None and status.startswith("error"):
         volume_messages.tell_of_failure(tx, view.kind, view.id, view.status, bool(view.source))
@@ -193,11 +202,39 @@ def _set(tx: Tx, view: plan.Volume, change: base.Set) -> None:
             history.finish(tx, server, error=values["error"], action="extend_volume")
     if view.kind == "volume":
         _wake_servers(tx, view.id)
+    if view.kind == "backup":
+        _wake_original(tx, view.id)
+
+
+def _end_restore(tx: Tx, volume_id: str) -> None:
+    """Nobody reads the backup any more, unless another volume is restored from it as well."""
+    backup = tx.value("select restore_backup_id from volumes where id = :id", id=volume_id)
+    other = tx.one(
+        "select 1 from volumes where restore_backup_id = :backup and id <> :id limit 1",
+        backup=backup or "",
+        id=volume_id,
+    )
+    if other is None:
+        tx.run(
+            "update volume_backups set status = 'available' where id = :id and status = 'restoring'",
+            id=backup or "",
+        )
+
+
+def _wake_original(tx: Tx, backup_id: str) -> None:
+    """What a backup was made of shows no more that it is being made."""
+    row = tx.one("select volume_id, snapshot_id from volume_backups where id = :id", id=backup_id)
+    if row is not None:
+        holders.touch(tx, row["snapshot_id"] or row["volume_id"])
 
 
 def _remove(tx: Tx, view: plan.Volume) -> None:
-    if view.kind == "volume":
+    if view.kind == "backup":
+        _wake_original(tx, view.id)
+        tx.delete("volume_backups", view.id)
+    elif view.kind == "volume":
         _wake_servers(tx, view.id)
+        _end_restore(tx, view.id)
         group = tx.value("select group_id from volumes where id = :id", id=view.id)
         tx.delete("volumes", view.id)
         if tx.one("select 1 from volumes where group_id = :id limit 1", id=group or "") is None:

@@ -58,6 +58,8 @@ def described(tx: Tx, row: Row) -> dict[str, Any] | None:
     """The source as the back end is told of it, in the spec of the bytes' claim."""
     if row["revert_snapshot_id"] is not None:
         return {"snapshot": row["revert_snapshot_id"]}
+    if row["restore_backup_id"] is not None:
+        return {"backup": row["restore_backup_id"]}
     if row["source_image_id"] is not None:
         image = tx.one(
             "select disk_format, size, virtual_size, os_hash_value from images where id = :id", id=row["source_image_id"]
@@ -79,12 +81,26 @@ def _wanted(kind: str, row: Row) -> tuple[str, str] | None:
     """Holder and kind of the claim that the bytes are copied from."""
     if kind == "snapshot":
         return row["volume_id"], "volume"
+    if kind == "backup":
+        return _of_backup(row)
     if row["revert_snapshot_id"] is not None:
         return row["revert_snapshot_id"], "snapshot"
+    if row["restore_backup_id"] is not None:
+        return row["restore_backup_id"], "backup"
     for name, kind_ in (("image", "file"), ("snapshot", "snapshot"), ("volume", "volume")):
         if row[f"source_{name}_id"] is not None:
             return row[f"source_{name}_id"], kind_
     return None
+
+
+def _of_backup(row: Row) -> tuple[str, str] | None:
+    if row["source_backup_id"] is not None:
+        return row["source_backup_id"], "backup"
+    if row["imported"]:
+        return None  # the bytes are there
+    return (
+        (row["snapshot_id"], "snapshot") if row["snapshot_id"] is not None else (row["volume_id"], "volume")
+    )
 
 
 def claim_of(tx: Tx, kind: str, row: Row, mine: Claim | None) -> plan.Source | None:

@@ -15,7 +15,7 @@ TYPED = ("volumes", "snapshots", "gigabytes")
 
 def check(
     tx: Tx, project_id: str, type_name: str | None, *, volumes: int = 0, snapshots: int = 0, gigabytes: int = 0,
-    largest: int = 0, groups: int = 0,
+    largest: int = 0, groups: int = 0, backups: int = 0, backup_gigabytes: int = 0,
 ) -> None:  # fmt: skip
     """Raise OverQuota if the project may not have so much more, or no volume as large as ``largest``.
 
@@ -25,7 +25,7 @@ def check(
     asked = {"volumes": volumes, "snapshots": snapshots, "gigabytes": gigabytes}
     if type_name is not None:
         asked.update({f"{name}_{type_name}": amount for name, amount in asked.items()})
-    asked["groups"] = groups
+    asked.update(groups=groups, backups=backups, backup_gigabytes=backup_gigabytes)
     limits = quota.limits(tx, "volume", project_id)
     quota.check(limits, used(tx, project_id), asked)
     quota.check(limits, {}, {"per_volume_gigabytes": largest})
@@ -47,6 +47,12 @@ def used(tx: Tx, project_id: str) -> dict[str, int]:
             for suffix in suffixes:
                 found[table + suffix] += int(row["n"])
                 found["gigabytes" + suffix] += int(row["gb"])
+    backups = tx.one(
+        "select count(*) as n, coalesce(sum(size), 0) as gb from volume_backups where project_id = :project",
+        project=project_id,
+    )
+    assert backups is not None
+    found.update(backups=int(backups["n"]), backup_gigabytes=int(backups["gb"]))
     found["groups"] = int(
         tx.value("select count(*) from volume_groups where project_id = :project", project=project_id)
     )

@@ -1,4 +1,4 @@
--- made by make docs from tables with digest 759aee4b0cbd3d65aaadbc71af7010d6c40e22a24b93d19b69c3afe02133b2b5
+-- made by make docs from tables with digest 041f9a081369952a098f0354da659a21837fb59917d27a798cd1b5f0eeee9bc4
 CREATE TABLE flavors (
 	id TEXT NOT NULL, 
 	flavorid TEXT NOT NULL, 
@@ -834,6 +834,64 @@ CREATE TABLE volume_types (
 
 CREATE INDEX ix_volume_types_qos_specs_id ON volume_types (qos_specs_id);
 
+CREATE TABLE volume_backups (
+	id TEXT NOT NULL, 
+	project_id TEXT NOT NULL, 
+	user_id TEXT NOT NULL, 
+	volume_id TEXT NOT NULL, 
+	snapshot_id TEXT, 
+	parent_id TEXT, 
+	source_backup_id TEXT, 
+	imported BOOLEAN DEFAULT false NOT NULL, 
+	name TEXT, 
+	description TEXT, 
+	container TEXT, 
+	zone TEXT, 
+	desired TEXT NOT NULL, 
+	status TEXT NOT NULL, 
+	error TEXT, 
+	size BIGINT NOT NULL, 
+	agent TEXT NOT NULL, 
+	metadata JSONB DEFAULT '{}' NOT NULL, 
+	volume JSONB DEFAULT '{}' NOT NULL, 
+	request_id TEXT DEFAULT '' NOT NULL, 
+	created_at DOUBLE PRECISION NOT NULL, 
+	updated_at DOUBLE PRECISION NOT NULL, 
+	launched_at DOUBLE PRECISION, 
+	data_timestamp DOUBLE PRECISION NOT NULL, 
+	CONSTRAINT pk_volume_backups PRIMARY KEY (id), 
+	CONSTRAINT fk_volume_backups_id FOREIGN KEY(id) REFERENCES holders (id) ON DELETE RESTRICT, 
+	CONSTRAINT fk_volume_backups_parent_id FOREIGN KEY(parent_id) REFERENCES volume_backups (id) ON DELETE RESTRICT, 
+	CONSTRAINT fk_volume_backups_agent FOREIGN KEY(agent) REFERENCES agents (id) ON DELETE RESTRICT
+);
+
+CREATE INDEX ix_volume_backups_agent ON volume_backups (agent);
+
+CREATE INDEX ix_volume_backups_parent_id ON volume_backups (parent_id);
+
+CREATE INDEX ix_volume_backups_project_id_created_at ON volume_backups (project_id, created_at, id);
+
+CREATE INDEX ix_volume_backups_snapshot_id ON volume_backups (snapshot_id);
+
+CREATE INDEX ix_volume_backups_volume_id ON volume_backups (volume_id);
+
+CREATE TABLE volume_unmanaged (
+	id TEXT NOT NULL, 
+	kind TEXT NOT NULL, 
+	name TEXT NOT NULL, 
+	volume_name TEXT, 
+	size BIGINT NOT NULL, 
+	generation BIGINT DEFAULT 0 NOT NULL, 
+	agent TEXT NOT NULL, 
+	created_at DOUBLE PRECISION NOT NULL, 
+	CONSTRAINT pk_volume_unmanaged PRIMARY KEY (id), 
+	CONSTRAINT uq_volume_unmanaged_agent_kind_name UNIQUE (agent, kind, name), 
+	CONSTRAINT fk_volume_unmanaged_id FOREIGN KEY(id) REFERENCES holders (id) ON DELETE RESTRICT, 
+	CONSTRAINT fk_volume_unmanaged_agent FOREIGN KEY(agent) REFERENCES agents (id) ON DELETE RESTRICT
+);
+
+CREATE INDEX ix_volume_unmanaged_agent ON volume_unmanaged (agent);
+
 CREATE TABLE volume_groups (
 	id TEXT NOT NULL, 
 	project_id TEXT NOT NULL, 
@@ -1161,6 +1219,7 @@ CREATE TABLE volumes (
 	new_size BIGINT, 
 	generation BIGINT DEFAULT 0 NOT NULL, 
 	revert_snapshot_id TEXT, 
+	restore_backup_id TEXT, 
 	upload_image_id TEXT, 
 	group_id TEXT, 
 	request_id TEXT DEFAULT '' NOT NULL, 
@@ -1194,6 +1253,8 @@ CREATE INDEX ix_volumes_created_at ON volumes (created_at, id);
 CREATE INDEX ix_volumes_group_id ON volumes (group_id);
 
 CREATE INDEX ix_volumes_project_id_created_at ON volumes (project_id, created_at, id);
+
+CREATE INDEX ix_volumes_restore_backup_id ON volumes (restore_backup_id);
 
 CREATE INDEX ix_volumes_upload_image_id ON volumes (upload_image_id);
 

@@ -76,6 +76,8 @@ volumes = table(
     integer("generation", 0),
     #: The snapshot that it is being put back to.
     text("revert_snapshot_id", null=True),
+    #: The backup that it is being restored from.
+    text("restore_backup_id", null=True, index=True),
     #: The image that it is being uploaded to.
     text("upload_image_id", null=True, index=True),
     ref("group_id", "volume_groups.id", null=True),
@@ -154,6 +156,58 @@ snapshots = table(
     moment("launched_at", null=True),
     sa.Index("ix_snapshots_project_id_created_at", "project_id", "created_at", "id"),
     sa.Index("ix_snapshots_created_at", "created_at", "id"),
+)
+
+#: Backups outlive their volumes, and belong to nobody but themselves.
+volume_backups = table(
+    "volume_backups",
+    sa.Column("id", sa.Text, sa.ForeignKey("holders.id", ondelete="RESTRICT"), primary_key=True),
+    text("project_id"),
+    text("user_id"),
+    text("volume_id", index=True),
+    text("snapshot_id", null=True, index=True),
+    #: The backup that an incremental one goes with.
+    ref("parent_id", "volume_backups.id", null=True),
+    #: The backup that an imported one gets its bytes of.
+    text("source_backup_id", null=True),
+    flag("imported"),
+    text("name", null=True),
+    text("description", null=True),
+    text("container", null=True),
+    text("zone", null=True),
+    text("desired"),
+    #: creating, available, restoring, deleting, error
+    text("status"),
+    text("error", null=True),
+    integer("size"),
+    ref("agent", "agents.id"),
+    document("metadata"),
+    #: What a volume gets that is restored from it: metadata, image_metadata, bootable, volume_type_id.
+    document("volume"),
+    text("request_id", ""),
+    moment("created_at"),
+    moment("updated_at"),
+    moment("launched_at", null=True),
+    #: When the bytes were as they are in it.
+    moment("data_timestamp"),
+    sa.Index("ix_volume_backups_project_id_created_at", "project_id", "created_at", "id"),
+)
+
+#: Bytes at a back end that are of no volume or snapshot any more: an administrator took them out of management.
+volume_unmanaged = table(
+    "volume_unmanaged",
+    sa.Column("id", sa.Text, sa.ForeignKey("holders.id", ondelete="RESTRICT"), primary_key=True),
+    #: volume, snapshot
+    text("kind"),
+    #: What they are referred to by.
+    text("name"),
+    #: Of a snapshot: the name of its volume.
+    text("volume_name", null=True),
+    integer("size"),
+    integer("generation", 0),
+    ref("agent", "agents.id"),
+    moment("created_at"),
+    sa.UniqueConstraint("agent", "kind", "name"),
 )
 
 #: A volume on offer to another project. The key is shown once and only its digest is kept.

@@ -1,4 +1,4 @@
-"""The plan of a volume, and of a volume snapshot. Pure.
+"""The plan of a volume, of a volume snapshot and of a backup. Pure.
 
 A volume that was made keeps data: it is never made again. A creation that fails gives up at once, as users
 of Block Storage expect, and stays in ``error`` until somebody deletes it; a removal goes on for ever.
@@ -27,6 +27,9 @@ from cumulet.reconcile.plan.base import (
 )
 from cumulet.values import AgentView, Claim
 
+#: What is shown of one whose bytes are not whole yet.
+BEGINNING = ("creating", "downloading", "reverting", "restoring-backup", "managing")
+
 
 class Attachment(msgspec.Struct, frozen=True):
     """An attachment that the volume itself waits for: its server has gone without it."""
@@ -54,10 +57,10 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class Volume(msgspec.Struct, frozen=True):
-    """All that the plan knows of a volume or a snapshot."""
+    """All that the plan knows of a volume, a snapshot or a backup."""
 
     id: str
-    #: "volume" or "snapshot"; also the kind of its claim.
+    #: "volume", "snapshot" or "backup"; also the kind of its claim.
     kind: str
     #: available or gone
     desired: str
@@ -80,6 +83,8 @@ class Volume(msgspec.Struct, frozen=True):
     new_size: int | None = None
     #: The image that it is uploaded to has its bytes, or will never have them.
     uploaded: bool = False
+    #: Nobody makes a backup of it any more.
+    backed_up: bool = False
     agents: Mapping[str, AgentView] = {}
     held: frozenset[str] = frozenset()
 
@@ -267,7 +272,7 @@ def wait_for_the_back_end(view: Volume) -> Step | None:
 
 
 def show_it_available(view: Volume) -> Step | None:
-    if view.status in ("creating", "downloading", "reverting") and not view.launched:
+    if view.status in BEGINNING and not view.launched:
         return (Set({"status": "available", "error": None}),)
     if view.status == "extending" and view.new_size is not None:
         return (Set({"status": "available", "error": None, "size": view.new_size, "new_size": None}),)
@@ -278,6 +283,12 @@ def end_an_upload(view: Volume) -> Step | None:
     if view.status != "uploading" or not view.uploaded:
         return None
     return (Set({"status": "available", "upload_image_id": None}),)
+
+
+def end_a_backup(view: Volume) -> Step | None:
+    if view.status != "backing-up" or not view.backed_up:
+        return None
+    return (Set({"status": "available"}),)
 
 
 def wait_for_exports(view: Volume) -> Step | None:
@@ -307,5 +318,6 @@ RULES: tuple[Rule[Volume], ...] = (
     wait_for_the_back_end,
     show_it_available,
     end_an_upload,
+    end_a_backup,
     wait_for_exports,
 )
