@@ -129,6 +129,7 @@ def reconciler(db: Database, config: Config) -> worker.Reconciler:
         build_attempts=config.reconcile.build_attempts,
         build_time=config.reconcile.build_time,
         offload_after=config.reconcile.offload_after,
+        confirm_after=config.reconcile.confirm_after,
     )
     made = worker.Reconciler(KINDS, limits)
     db.settle = made.settle

@@ -19,6 +19,7 @@ from msgspec import Meta
 from cumulet.errors import Refused
 
 Positive = Annotated[float, Meta(gt=0)]
+Natural = Annotated[float, Meta(ge=0)]
 Count = Annotated[int, Meta(ge=0)]
 
 
@@ -139,6 +140,10 @@ class Reconcile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     build_time: Annotated[Positive, _doc("A build that takes longer gives up.")] = 600.0
     offload_after: Annotated[
         float, _doc("Time from shelved to offloaded; 0 for at once, negative for never by itself.")
+    ] = 0.0
+    confirm_after: Annotated[Natural, _doc("Time until a resize is confirmed by itself; 0 for never.")] = 0.0
+    reclaim_after: Annotated[
+        Natural, _doc("Time from a soft delete to the real one; 0: servers are deleted at once.")
     ] = 0.0
     sweep: Annotated[Positive, _doc("Time between two sweeps.")] = 60.0
     sweep_floor: Annotated[Positive, _doc("Nothing younger is called an orphan.")] = 30.0

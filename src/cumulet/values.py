@@ -152,3 +152,5 @@ class Limits(msgspec.Struct, frozen=True):
     build_attempts: int = 3
     build_time: float = 600.0
     offload_after: float = 0.0
+    #: Seconds until a resize is confirmed by itself; 0 for never.
+    confirm_after: float = 0.0

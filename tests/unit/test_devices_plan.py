@@ -21,7 +21,7 @@ def view(cause: str, *, volume: plan.Volume, plugged: bool) -> plan.Server:
         "guest", "guest", "s", "host", True, 2, "present", 2, True, facts={"power": "on", "cause": cause},
         error="it is said why", failing_since=0.0, needs=("disk",),
     )  # fmt: skip
-    export = Claim("export", "export", "s", "back", True, 1, "present", 1, True, part="a")
+    export = Claim("export", "export", "s", "back", True, 1, "present", 1, True, {"host": "h1"}, part="a")
     found = plan.Server(
         id="s", desired="active", vm_state="active", now=1.0, patience=60.0, host="host", placed=True, launched=True,
         claims=(disk, export, msgspec.structs.replace(guest, needs=("disk", "export"))), volumes=(volume,),

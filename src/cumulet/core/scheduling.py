@@ -200,3 +200,14 @@ def register_host(tx: Tx, agent: str, name: str, facts: Mapping[str, Any]) -> No
 def free(tx: Tx, consumer: str) -> None:
     """Remove the consumer and all that it uses; none is no error."""
     tx.delete("consumers", consumer)
+
+
+def pass_on(tx: Tx, consumer: str, to: str, type: str) -> None:
+    """Another consumer has from now on what this one used; none is no error."""
+    tx.run(
+        "insert into consumers (id, project_id, user_id, generation, type, created_at, updated_at) "
+        "select :to, project_id, user_id, 1, :type, created_at, :now from consumers where id = :id",
+        to=to, type=type, now=tx.now, id=consumer,
+    )  # fmt: skip
+    tx.run("update allocations set consumer_id = :to where consumer_id = :id", to=to, id=consumer)
+    tx.delete("consumers", consumer)

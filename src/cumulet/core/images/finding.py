@@ -106,6 +106,12 @@ def find(tx: Tx, caller: Caller, id: str, *, gone: bool = False) -> Image:
     return complete(tx, [row])[0]
 
 
+def known(tx: Tx, id: str) -> Image | None:
+    """The image, whoever asks; None if there is none, or it is being removed."""
+    row = tx.one(f"select {COLUMNS} from images where id = :id and desired <> 'gone'", id=id)
+    return None if row is None else complete(tx, [row])[0]
+
+
 def _sees(caller: Caller, row: Row) -> bool:
     return (
         row["owner"] is None

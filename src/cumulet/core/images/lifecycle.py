@@ -133,7 +133,9 @@ def apply(tx: Tx, view: plan.Image, change: base.Change) -> None:
         case _:
             raise TypeError(f"an image has no {type(change).__name__}")
     tx.wakes.add(view.id)
-    for server in tx.values("select id from servers where shelved_image_id = :id", id=view.id):
+    for server in tx.values(
+        "select id from servers where shelved_image_id = :id or snapshot_image_id = :id", id=view.id
+    ):
         holders.touch(tx, server)
     for volume in tx.values("select id from volumes where upload_image_id = :id", id=view.id):
         holders.touch(tx, volume)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from cumulet.core import history
-from cumulet.core.servers import find
+from cumulet.core import history, quota
+from cumulet.core.servers import create, find
 from cumulet.db.engine import Row, Tx
 from cumulet.errors import Forbidden
 from cumulet.reconcile import holders
@@ -46,6 +46,47 @@ def reboot(tx: Tx, caller: Caller, id: str, *, hard: bool) -> None:
     find.require_host(row)
     names = ("hard_reboots",) if row["desired"] == "active" else ("hard_reboots", "starts")
     begin(tx, caller, row, "reboot", "rebooting_hard", desired="active", counters=more(row, *names))
+
+
+def pause(tx: Tx, caller: Caller, id: str) -> None:
+    """Stop a server's processors, and keep its memory. Raises NotFound, Conflict."""
+    row = _ready(tx, caller, id, "pause", ("active",), on_host=True)
+    begin(tx, caller, row, "pause", "pausing", desired="paused")
+
+
+def unpause(tx: Tx, caller: Caller, id: str) -> None:
+    """Let a paused server run on. Raises NotFound, Conflict."""
+    row = _ready(tx, caller, id, "unpause", ("paused",), on_host=True)
+    begin(tx, caller, row, "unpause", "unpausing", desired="active")
+
+
+def suspend(tx: Tx, caller: Caller, id: str) -> None:
+    """Save a server's memory, and end its guest's process. Raises NotFound, Conflict."""
+    row = _ready(tx, caller, id, "suspend", ("active",), on_host=True)
+    begin(tx, caller, row, "suspend", "suspending", desired="suspended")
+
+
+def resume(tx: Tx, caller: Caller, id: str) -> None:
+    """Let a suspended server run on. Raises NotFound, Conflict."""
+    row = _ready(tx, caller, id, "resume", ("suspended",), on_host=True)
+    begin(tx, caller, row, "resume", "resuming", desired="active")
+
+
+def restore(tx: Tx, caller: Caller, id: str) -> None:
+    """Take back a soft delete: the server runs again. Raises NotFound, Conflict, OverQuota."""
+    row = _ready(tx, caller, id, "restore", ("soft-delete",))
+    quota.lock_project(tx, row["project_id"])
+    create.check_quota(tx, row["project_id"], row["user_id"], row["flavor"])
+    begin(
+        tx,
+        caller,
+        row,
+        "restore",
+        "restoring",
+        desired="active",
+        reclaim_at=None,
+        counters=more(row, "starts"),
+    )
 
 
 def lock(tx: Tx, caller: Caller, id: str, reason: str | None = None) -> None:
@@ -122,7 +163,7 @@ def ready(tx: Tx, caller: Caller, id: str, action: str, states: Iterable[str]) -
     return _ready(tx, caller, id, action, states)
 
 
-def begin(tx: Tx, caller: Caller, row: Row, action: str, task: str, **changes: Any) -> None:
+def begin(tx: Tx, caller: Caller, row: Row, action: str, task: str | None, **changes: Any) -> None:
     """Write down what is wanted from now on, and that it was asked for; the plan does the rest."""
     tx.update("servers", row["id"], task_state=task, state_is_reset=False, updated_at=tx.now, **changes)
     history.begin(tx, row["id"], action, caller, host=find.host_name(tx, row))

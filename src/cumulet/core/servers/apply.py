@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from cumulet.core import history, images, ports, scheduling, volumes
-from cumulet.core.servers import remove
+import msgspec
+
+from cumulet.core import history, images, migrations, ports, scheduling, volumes
+from cumulet.core.servers import remove, snapshots
+from cumulet.core.volumes import content
 from cumulet.db.engine import Row, Tx
 from cumulet.reconcile import holders
 from cumulet.reconcile.plan import base
@@ -40,6 +43,8 @@ def apply(tx: Tx, view: plan.Server, change: base.Change) -> None:
             _pass_attachment(tx, view, change)
         case plan.FreeAllocation():
             scheduling.free(tx, view.id)
+            if view.move is not None:
+                scheduling.free(tx, view.move.id)
         case plan.TakeImage():
             images.fill_from_disk(tx, change.image, disk=change.disk, host=change.host)
         case plan.DropImage():
@@ -52,6 +57,16 @@ def apply(tx: Tx, view: plan.Server, change: base.Change) -> None:
             history.finish(tx, view.id)
         case plan.NotArrived():
             history.finish(tx, view.id, error=change.message)
+        case plan.ChooseTarget():
+            _choose_target(tx, view)
+        case plan.MoveOn():
+            _move_on(tx, view, change)
+        case plan.EndMove():
+            migrations.end(tx, *migrations.current(tx, view.id), change.status)
+        case plan.EndSnapshot():
+            snapshots.end(tx, view.id, change.error)
+        case plan.WriteVolume():
+            _write_volume(tx, view, change)
         case _:
             raise TypeError(f"a server has no {type(change).__name__}")
 
@@ -76,6 +91,41 @@ def _place(tx: Tx, view: plan.Server) -> None:
         "servers", view.id, host=found.host, placed=True,
         task_state="spawning", updated_at=tx.now,
     )  # fmt: skip
+
+
+def _choose_target(tx: Tx, view: plan.Server) -> None:
+    server, move = migrations.current(tx, view.id)
+    server = {**server, **migrations.of_flavor(move["new_flavor"])}
+    ask = msgspec.structs.replace(
+        _ask(tx, server), host=move["requested_host"], failed_on=frozenset({move["source_name"]})
+    )
+    host = migrations.choose_target(tx, server, move, ask)
+    if host is None:
+        reason = str(tx.value("select error from migrations where id = :id", id=move["id"]))
+        values = {"vm_state": "error"} if move["type"] == "evacuation" else {}
+        tx.update("servers", view.id, migration_id=None, task_state=None, updated_at=tx.now, **values)
+        _fault(tx, view, plan.Fault(reason))
+    elif move["type"] == "evacuation":
+        migrations.move_on(tx, server, move, "finishing")
+        tx.update("servers", view.id, host=host)
+    else:
+        live = move["type"] == "live-migration"
+        status, task = ("running", "migrating") if live else ("migrating", "resize_migrating")
+        tx.update("migrations", move["id"], phase="moving", status=status)
+        tx.update("servers", view.id, task_state=task, updated_at=tx.now)
+
+
+def _move_on(tx: Tx, view: plan.Server, change: plan.MoveOn) -> None:
+    server, move = migrations.current(tx, view.id)
+    finished = change.phase == "finished"
+    confirm_at = tx.now + view.confirm_after if finished and view.confirm_after > 0 else None
+    migrations.move_on(tx, server, move, change.phase, change.error, confirm_at)
+    if change.phase == "finishing" and move["type"] != "live-migration":
+        tx.update("servers", view.id, task_state="resize_finish")
+    if finished:
+        tx.update("migrations", move["id"], status="finished")
+        tx.update("servers", view.id, vm_state="resized", task_state=None, launched_at=tx.now)
+        history.finish(tx, view.id)
 
 
 def _ask(tx: Tx, row: Row) -> Ask:
@@ -177,6 +227,18 @@ def _keep_addresses(tx: Tx, view: plan.Server, claim_id: str) -> None:
 def _set_attachment(tx: Tx, change: plan.SetAttachment) -> None:
     host = tx.value("select name from agents where id = :id", id=change.host) if change.host else None
     volumes.set_attachment(tx, change.attachment, status=change.status, host=host, info=dict(change.info))
+
+
+def _write_volume(tx: Tx, view: plan.Server, change: plan.WriteVolume) -> None:
+    tx.lock("holders", change.volume)
+    volume = tx.one("select * from volumes where id = :id", id=change.volume)
+    image = images.known(tx, change.image)
+    if volume is None or image is None:
+        tx.update("servers", view.id, vm_state="error", task_state=None, updated_at=tx.now)
+        _fault(tx, view, plan.Fault(f"The volume cannot be written anew: image {change.image} is gone"))
+        return
+    content.write_anew(tx, volume, image)
+    holders.now(tx, change.volume)
 
 
 def _device_of(tx: Tx, view: plan.Server, volume: str) -> None:

@@ -141,3 +141,12 @@ def image_metadata(image: Image) -> dict[str, Any]:
 def root_of(devices: Sequence[Device]) -> Device:
     """The boot device of completed devices."""
     return next(device for device in devices if device.is_root)
+
+
+def boots_from_volume(tx: Tx, id: str) -> bool:
+    """True if the server's root disk is a volume."""
+    found = tx.one(
+        "select 1 from block_devices where server_id = :id and boot_index = 0 and destination_type = 'volume'",
+        id=id,
+    )
+    return found is not None

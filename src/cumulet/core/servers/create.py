@@ -144,7 +144,7 @@ def _count(tx: Tx, caller: Caller, new: New, flavor: Mapping[str, Any]) -> int:
         _check_several(new)
     check_metadata(tx, caller, new.metadata)
     count = min(new.max_count, max(_room(tx, caller, flavor, new.max_count), new.min_count))
-    check_quota(tx, caller, flavor, count)
+    check_quota(tx, str(caller.project_id), caller.user_id, flavor, count)
     return count
 
 
@@ -152,22 +152,21 @@ def _count(tx: Tx, caller: Caller, new: New, flavor: Mapping[str, Any]) -> int:
 _PARTS = {"instances": None, "cores": "vcpus", "ram": "ram"}
 
 
-def _budgets(tx: Tx, caller: Caller) -> Iterator[tuple[quota.Limits, Mapping[str, int]]]:
-    """Limits and what is used of them: the project's, and the caller's within it. What has no limit is not counted."""
-    project = str(caller.project_id)
+def _budgets(tx: Tx, project: str, user_id: str) -> Iterator[tuple[quota.Limits, Mapping[str, int]]]:
+    """Limits and what is used of them: the project's, and the user's within it. What has no limit is not counted."""
     limits = quota.limits(tx, "compute", project)
     if any(limits[name] != quota.UNLIMITED for name in _PARTS):
         yield limits, usage.used(tx, project)
-    own = quota.overrides(tx, "compute", quota.user_owner(project, caller.user_id))
+    own = quota.overrides(tx, "compute", quota.user_owner(project, user_id))
     if any(own.get(name, quota.UNLIMITED) != quota.UNLIMITED for name in _PARTS):
-        yield own, usage.used(tx, project, caller.user_id)
+        yield own, usage.used(tx, project, user_id)
 
 
 def _room(tx: Tx, caller: Caller, flavor: Mapping[str, Any], most: int) -> int:
     """How many servers of the flavor fit into the quota, up to ``most``."""
     if most == 1:
         return 1
-    for limits, used in _budgets(tx, caller):
+    for limits, used in _budgets(tx, str(caller.project_id), caller.user_id):
         for name, part in _PARTS.items():
             each = flavor[part] if part else 1
             if each and limits.get(name, quota.UNLIMITED) != quota.UNLIMITED:
@@ -175,11 +174,20 @@ def _room(tx: Tx, caller: Caller, flavor: Mapping[str, Any], most: int) -> int:
     return most
 
 
-def check_quota(tx: Tx, caller: Caller, flavor: Mapping[str, Any], count: int = 1) -> None:
-    """Raise OverQuota if the caller's project, or the caller in it, may not have so many more servers."""
+def check_quota(tx: Tx, project: str, user_id: str, flavor: Mapping[str, Any], count: int = 1) -> None:
+    """Raise OverQuota if the project, or the user in it, may not have so many more servers."""
     asked = {name: count * (flavor[part] if part else 1) for name, part in _PARTS.items()}
-    for limits, used in _budgets(tx, caller):
+    for limits, used in _budgets(tx, project, user_id):
         quota.check(limits, used, asked)
+
+
+def check_growth(tx: Tx, project: str, user_id: str, more: Mapping[str, int]) -> None:
+    """Raise OverQuota if a server of the project cannot have that much more of ``vcpus`` and ``ram``."""
+    asked = {name: more[part] for name, part in _PARTS.items() if part is not None and more.get(part)}
+    if asked:
+        quota.lock_project(tx, project)
+        for limits, used in _budgets(tx, project, user_id):
+            quota.check(limits, used, asked)
 
 
 def check_metadata(tx: Tx, caller: Caller, metadata: Mapping[str, str]) -> None:

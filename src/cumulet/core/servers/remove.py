@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cumulet.core import history
+from cumulet.core import history, migrations
 from cumulet.db.engine import Tx
 from cumulet.reconcile import holders
 
@@ -22,5 +22,6 @@ def record(tx: Tx, id: str) -> None:
         deleted_at=tx.now, server=shown,
     )  # fmt: skip
     history.finish(tx, id)
+    migrations.close(tx, id)
     tx.delete("servers", id)
     holders.remove(tx, id)

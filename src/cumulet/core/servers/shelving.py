@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from cumulet.core import images, scheduling
-from cumulet.core.servers import actions, create
+from cumulet.core import scheduling
+from cumulet.core.servers import actions, boot, create, snapshots
 from cumulet.db.engine import Row, Tx
 from cumulet.errors import Conflict, Invalid
 from cumulet.reconcile import holders
@@ -31,42 +31,13 @@ def shelve(tx: Tx, caller: Caller, id: str) -> None:
     A server that boots from a volume needs no image, so its host is given up at once.
     """
     row = actions.ready(tx, caller, id, "shelve", ("active", "stopped", "paused", "suspended"))
-    if boots_from_volume(tx, id):
+    if boot.boots_from_volume(tx, id):
         actions.begin(tx, caller, row, "shelve", "shelving", desired="offloaded")
         return
-    image = _image(tx, row)
+    image = snapshots.image_of(tx, row, f"{row['name']}-shelved", "snapshot")
     actions.begin(
         tx, caller, row, "shelve", "shelving", desired="shelved", shelved_image_id=image, shelved_at=None
     )
-
-
-def boots_from_volume(tx: Tx, id: str) -> bool:
-    """True if the server's root disk is a volume."""
-    found = tx.one(
-        "select 1 from block_devices where server_id = :id and boot_index = 0 and destination_type = 'volume'",
-        id=id,
-    )
-    return found is not None
-
-
-def _image(tx: Tx, row: Row) -> str:
-    """The image that the disk will be saved to: its id. It belongs to the server's project."""
-    kept: dict[str, Any] = {
-        name: str(value) for name, value in row["image_properties"].items() if value is not None
-    }
-    source = tx.one("select min_ram from images where id = :id", id=row["image_id"] or "")
-    return images.create_inner(
-        tx, owner=row["project_id"], name=f"{row['name']}-shelved", visibility="private",
-        container_format="bare", disk_format="qcow2", min_disk=row["flavor"]["disk"],
-        min_ram=source["min_ram"] if source else 0,
-        properties={
-            **kept,
-            "image_type": "snapshot",
-            "instance_uuid": row["id"],
-            "user_id": row["user_id"],
-            "base_image_ref": row["image_id"] or "",
-        },
-    )  # fmt: skip
 
 
 def offload(tx: Tx, caller: Caller, id: str) -> None:

@@ -19,8 +19,10 @@ def view(tx: Tx, id: str, limits: Limits) -> plan.Server | None:
         return None
     claims = ledger.of_holder(tx, id)
     devices = _devices(tx, id)
-    known = agents.views(tx, {claim.agent for claim in claims} | ({row["host"]} if row["host"] else set()))
-    image = _image(tx, row)
+    move = _move(tx, row)
+    hosts = {row["host"], *((move.source, move.target) if move else ())} - {None}
+    known = agents.views(tx, {claim.agent for claim in claims} | hosts)
+    image = _image(tx, row["shelved_image_id"])
     return plan.Server(
         id=id,
         desired=row["desired"],
@@ -51,7 +53,14 @@ def view(tx: Tx, id: str, limits: Limits) -> plan.Server | None:
         offload_after=limits.offload_after,
         allocated=row["placed"] and _allocated(tx, id),
         leaving=_leaving(tx, id, limits.patience) if row["desired"] == "gone" and not claims else (),
-        held=_held(tx) if row["host"] is None else frozenset(),
+        move=move,
+        confirm_after=limits.confirm_after,
+        rebuild=_rebuild(row),
+        snapshot=_snapshot(tx, row),
+        reclaim_at=row["reclaim_at"],
+        held=_held(tx)
+        if row["host"] is None or (move is not None and move.phase == "preparing")
+        else frozenset(),
     )
 
 
@@ -64,6 +73,33 @@ def _guest(row: Row) -> dict[str, Any]:
         "memory_mb": flavor["ram"],
         "image_properties": row["image_properties"],
     }
+
+
+def _move(tx: Tx, row: Row) -> plan.Move | None:
+    id = row["migration_id"]
+    if id is None:
+        return None
+    found = tx.memo(
+        ("migration", id), ("migrations",), lambda: tx.one("select * from migrations where id = :id", id=id)
+    )
+    if found is None or not found["phase"]:
+        return None
+    disk = found["new_flavor"].get("disk")
+    sizes = {"root": disk * 1024} if found["type"] == "resize" and disk else {}
+    return plan.Move(
+        id=id, type=found["type"], phase=found["phase"], source=found["source"], target=found["target"],
+        error=found["error"], confirm_at=found["confirm_at"], sizes=sizes,
+    )  # fmt: skip
+
+
+def _rebuild(row: Row) -> plan.Rebuild | None:
+    asked = row["rebuild"]
+    return None if asked is None else plan.Rebuild(frozenset(asked["keep"]), asked.get("image"))
+
+
+def _snapshot(tx: Tx, row: Row) -> plan.Snapshot | None:
+    found = _image(tx, row["snapshot_image_id"])
+    return None if found is None else plan.Snapshot(found.id, found.status)
 
 
 def _allocated(tx: Tx, id: str) -> bool:
@@ -161,6 +197,7 @@ def _volume(row: Row) -> plan.Volume:
         connects=bool(facts.get("connects", True)),
         fences=bool(facts.get("fences", True)),
         delete_on_termination=row["delete_on_termination"],
+        root=row["boot_index"] == 0,
         extending=row["volume_status"] == "extending",
         spec={
             "device": row["device_name"],
@@ -174,13 +211,13 @@ def _volume(row: Row) -> plan.Volume:
     )
 
 
-def _image(tx: Tx, row: Row) -> plan.Image | None:
-    if row["shelved_image_id"] is None:
+def _image(tx: Tx, id: str | None) -> plan.Image | None:
+    if id is None:
         return None
-    found = tx.one("select desired, status from images where id = :id", id=row["shelved_image_id"])
+    found = tx.one("select desired, status from images where id = :id", id=id)
     if found is None or found["desired"] == "gone":
-        return plan.Image(row["shelved_image_id"], "gone")
-    return plan.Image(row["shelved_image_id"], found["status"])
+        return plan.Image(id, "gone")
+    return plan.Image(id, found["status"])
 
 
 def _disks(
@@ -189,7 +226,9 @@ def _disks(
     """The disks that live on the host, from the flavor and the block devices; volumes are not among them."""
     found = []
     blank = 0
-    made = {claim.part for claim in claims if claim.kind == "disk"}
+    made = {claim.part for claim in claims if claim.kind == "disk" and claim.agent == row["host"]}
+    if row["rescue"] is not None:
+        found.append(_root(tx, row, row["rescue"]["image"], "rescue" in made, "rescue"))
     for device in devices:
         if device["destination_type"] != "local":
             continue
@@ -220,18 +259,18 @@ _IMAGE = (
 )
 
 
-def _root(tx: Tx, row: Row, image_id: str, made: bool) -> plan.Disk:
+def _root(tx: Tx, row: Row, image_id: str, made: bool, part: str = "root") -> plan.Disk:
     if made:
         # What it was made from may be gone by now, and does not matter any more.
-        return plan.Disk("root")
+        return plan.Disk(part)
     image = tx.memo(("image", image_id), ("images",), lambda: tx.one(_IMAGE, id=image_id))
     if image is None or image["claim"] is None:
-        return plan.Disk("root", image_ready=False, error=f"image {image_id} is gone")
+        return plan.Disk(part, image_ready=False, error=f"image {image_id} is gone")
     wrong = images.mismatch(image["disk_format"], image["inspected"])
     if wrong is not None:
-        return plan.Disk("root", image_ready=False, error=f"image {image_id} cannot be used: {wrong}")
+        return plan.Disk(part, image_ready=False, error=f"image {image_id} cannot be used: {wrong}")
     spec = {
-        "size_mb": row["flavor"]["disk"] * 1024,
+        "size_mb": row["flavor"]["disk"] * 1024 if part == "root" else 0,
         "image": {
             "id": image_id,
             "format": image["disk_format"],
@@ -241,7 +280,7 @@ def _root(tx: Tx, row: Row, image_id: str, made: bool) -> plan.Disk:
         },
     }
     ready = image["seen"] == "present" and image["acted"] >= image["revision"]
-    return plan.Disk("root", spec, image["claim"], ready)
+    return plan.Disk(part, spec, image["claim"], ready)
 
 
 def _leaving(tx: Tx, id: str, patience: float) -> tuple[plan.Leaving, ...]:

@@ -70,12 +70,18 @@ def reimage(tx: Tx, caller: Caller, id: str, image_id: str, *, reserved: bool) -
         )
     image = create.image_by_reference(tx, caller, image_id)
     create.check_image(image, volume["size"])
-    tx.update(
-        "volumes", id, status="downloading", error=None, launched_at=None, generation=volume["generation"] + 1,
-        source_image_id=image.id, source_snapshot_id=None, source_volume_id=None, bootable=True,
-        image_metadata=origin.image_metadata(image), request_id=caller.request_id, updated_at=tx.now,
-    )  # fmt: skip
+    write_anew(tx, volume, image)
     holders.touch(tx, id)
+
+
+def write_anew(tx: Tx, volume: Row, image: images.Image) -> None:
+    """Want what is in a volume to be the image's bytes, and nothing of before."""
+    tx.update(
+        "volumes", volume["id"], status="downloading", error=None, launched_at=None,
+        generation=volume["generation"] + 1, source_image_id=image.id, source_snapshot_id=None,
+        source_volume_id=None, bootable=True, image_metadata=origin.image_metadata(image),
+        request_id=tx.request_id or volume["request_id"], updated_at=tx.now,
+    )  # fmt: skip
 
 
 def revert(tx: Tx, caller: Caller, id: str, snapshot_id: str | None) -> None:

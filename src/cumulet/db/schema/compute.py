@@ -106,6 +106,16 @@ servers = table(
     flag("devices_pending"),
     #: A single action in flight that no row stands for, e.g. {"name": "reboot", "count": 3}.
     document("pending", null=True, default=None),
+    #: The move that is under way, or waits to be confirmed.
+    text("migration_id", null=True),
+    #: Its disks are to be made anew: {"keep": parts that stay}.
+    document("rebuild", null=True, default=None),
+    #: It runs from another disk: {"image": id, "before": what was desired}.
+    document("rescue", null=True, default=None),
+    #: An image of it is being made.
+    text("snapshot_image_id", null=True, index=True),
+    #: When a soft-deleted server goes.
+    moment("reclaim_at", null=True),
     ref("group_id", "server_groups.id", null=True, on_delete="SET NULL"),
     moment("created_at"),
     moment("updated_at"),
@@ -218,6 +228,37 @@ deleted_servers = table(
     #: The row as it was last, as the API shows it.
     document("server"),
     sa.Index("ix_deleted_servers_deleted_at", "deleted_at"),
+)
+
+#: Moves of servers from host to host; they stay when the server is gone, with a retention.
+migrations = table(
+    "migrations",
+    key(),
+    integer("number"),
+    text("server_id", index=True),
+    text("project_id"),
+    text("user_id"),
+    #: migration, resize, live-migration, evacuation
+    text("type"),
+    #: Where the plan is: preparing, moving, finishing, finished, confirming, reverting, aborting, failing; "" when it is over.
+    text("phase"),
+    #: What one sees, in Nova's words.
+    text("status"),
+    text("source", null=True),
+    text("source_name", null=True),
+    text("target", null=True),
+    text("target_name", null=True),
+    #: The only host that will do.
+    text("requested_host", null=True),
+    #: The flavors as servers remember them; a migration changes none.
+    document("old_flavor"),
+    document("new_flavor"),
+    text("error", null=True),
+    moment("created_at"),
+    moment("updated_at"),
+    moment("confirm_at", null=True),
+    sa.UniqueConstraint("number"),
+    sa.Index("ix_migrations_created_at", "created_at", "id"),
 )
 
 aggregates = table(

@@ -1,4 +1,4 @@
--- made by make docs from tables with digest 041f9a081369952a098f0354da659a21837fb59917d27a798cd1b5f0eeee9bc4
+-- made by make docs from tables with digest 6dcd5f96127b4d1ab5119ff2a58b25396384713e94ecdebdbf5b663bee63cfb1
 CREATE TABLE flavors (
 	id TEXT NOT NULL, 
 	flavorid TEXT NOT NULL, 
@@ -71,6 +71,34 @@ CREATE TABLE deleted_servers (
 );
 
 CREATE INDEX ix_deleted_servers_deleted_at ON deleted_servers (deleted_at);
+
+CREATE TABLE migrations (
+	id TEXT NOT NULL, 
+	number BIGINT NOT NULL, 
+	server_id TEXT NOT NULL, 
+	project_id TEXT NOT NULL, 
+	user_id TEXT NOT NULL, 
+	type TEXT NOT NULL, 
+	phase TEXT NOT NULL, 
+	status TEXT NOT NULL, 
+	source TEXT, 
+	source_name TEXT, 
+	target TEXT, 
+	target_name TEXT, 
+	requested_host TEXT, 
+	old_flavor JSON DEFAULT '{}' NOT NULL, 
+	new_flavor JSON DEFAULT '{}' NOT NULL, 
+	error TEXT, 
+	created_at DOUBLE NOT NULL, 
+	updated_at DOUBLE NOT NULL, 
+	confirm_at DOUBLE, 
+	CONSTRAINT pk_migrations PRIMARY KEY (id), 
+	CONSTRAINT uq_migrations_number UNIQUE (number)
+);
+
+CREATE INDEX ix_migrations_created_at ON migrations (created_at, id);
+
+CREATE INDEX ix_migrations_server_id ON migrations (server_id);
 
 CREATE TABLE aggregates (
 	id TEXT NOT NULL, 
@@ -475,6 +503,11 @@ CREATE TABLE servers (
 	counters JSON DEFAULT '{}' NOT NULL, 
 	devices_pending BOOLEAN DEFAULT 0 NOT NULL, 
 	pending JSON, 
+	migration_id TEXT, 
+	rebuild JSON, 
+	rescue JSON, 
+	snapshot_image_id TEXT, 
+	reclaim_at DOUBLE, 
 	group_id TEXT, 
 	created_at DOUBLE NOT NULL, 
 	updated_at DOUBLE NOT NULL, 
@@ -497,6 +530,8 @@ CREATE INDEX ix_servers_host ON servers (host);
 CREATE INDEX ix_servers_project_id_created_at ON servers (project_id, created_at, id);
 
 CREATE INDEX ix_servers_shelved_image_id ON servers (shelved_image_id);
+
+CREATE INDEX ix_servers_snapshot_image_id ON servers (snapshot_image_id);
 
 CREATE INDEX ix_servers_usage ON servers (project_id, vm_state, vcpus, ram);
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from cumulet.reconcile.plan.base import Set, Step, Wait, failing, name
-from cumulet.reconcile.plan.server.changes import Fault
+from cumulet.reconcile.plan.base import Set, Step, Unwant, Wait, failing, name, waiting_for
+from cumulet.reconcile.plan.server.changes import Fault, WriteVolume
 from cumulet.reconcile.plan.server.view import UP, Server
-from cumulet.reconcile.plan.server.words import building, story_of, up
+from cumulet.reconcile.plan.server.words import building, here, story_of, up
 
 
 def give_up_a_build_that_fails(view: Server) -> Step | None:
@@ -76,10 +76,32 @@ def _problem(view: Server) -> tuple[str, str, bool] | None:
 
 def report_lost_data(view: Server) -> Step | None:
     """A disk that was there and is not is never made again: the new one would be empty."""
-    lost = [claim for claim in view.claims if claim.lost] if up(view) else []
+    lost = [claim for claim in view.claims if claim.lost and here(view, claim)] if up(view) else []
     if not lost:
         return None
     message = f"The {lost[0].kind} {lost[0].part} on {name(view.agents, lost[0].agent)} is lost"
     if view.vm_state != "error":
         return (Set({"vm_state": "error", "task_state": None}), Fault(message))
     return Wait(message)
+
+
+def clear_for_a_rebuild(view: Server) -> Step | None:
+    """The guest and the disks that are not kept go; then everything that is missing is made again."""
+    if view.rebuild is None or not up(view):
+        return None
+    image = view.rebuild.image
+    root = next((volume for volume in view.volumes if volume.root), None) if image else None
+    going = [
+        claim
+        for claim in view.claims
+        if claim.kind == "guest"
+        or (claim.kind == "disk" and claim.part not in view.rebuild.keep)
+        or (root is not None and claim.part == root.attachment)
+    ]
+    wanted = tuple(claim.id for claim in going if claim.wanted)
+    if wanted:
+        return (Unwant(wanted),)
+    if going:
+        return waiting_for(list(reversed(going)), view.agents, view.patience)
+    done = Set({"rebuild": None})
+    return (done, WriteVolume(root.volume, image)) if root is not None and image else (done,)

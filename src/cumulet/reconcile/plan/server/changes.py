@@ -88,3 +88,34 @@ class NotArrived(Change, frozen=True):
     """What the user asked for last will not come true; the server itself is well."""
 
     message: str
+
+
+class ChooseTarget(Change, frozen=True):
+    """Choose the host that the server moves to and take room on it; the answer is the move's, or its end."""
+
+
+class MoveOn(Change, frozen=True):
+    """The move enters a phase; the server's host and flavor are those of that phase."""
+
+    phase: str
+    error: str | None = None
+
+
+class EndMove(Change, frozen=True):
+    """Nothing of the move is left; what it had taken at placement is freed."""
+
+    status: str
+
+
+class EndSnapshot(Change, frozen=True):
+    """The image of the server is whole, or will not be."""
+
+    image: str
+    error: str | None = None
+
+
+class WriteVolume(Change, frozen=True):
+    """A volume is to be written anew from an image."""
+
+    volume: str
+    image: str

@@ -14,7 +14,7 @@ from cumulet.reconcile.plan.server.changes import (
     SetAttachment,
 )
 from cumulet.reconcile.plan.server.view import Server, Volume
-from cumulet.reconcile.plan.server.words import building, named, of, open_part, the_guest
+from cumulet.reconcile.plan.server.words import building, here, named, of, open_part, the_guest
 from cumulet.values import Claim
 
 
@@ -33,12 +33,18 @@ def end_what_was_detached(view: Server) -> Step | None:
 def give_up_a_device_that_fails(view: Server) -> Step | None:
     """A device that cannot be plugged into a server that is there goes, and the server stays as it was."""
     guest = the_guest(view)
-    if guest is None or building(view):
+    if guest is None or not guest.made or building(view) or (view.move and view.move.phase != "finished"):
         return None
     leaving = {port.id for port in view.ports if port.detaching}
     leaving |= {volume.attachment for volume in view.volumes if volume.detaching}
     for claim in of(view, "tap", "connection", "export"):
-        if not claim.wanted or claim.made or claim.error is None or claim.part in leaving:
+        if (
+            not here(view, claim)
+            or not claim.wanted
+            or claim.made
+            or claim.error is None
+            or claim.part in leaving
+        ):
             continue
         if claim.agent == view.host or failing(claim, view.now, view.patience):
             where = name(view.agents, claim.agent)
@@ -67,11 +73,17 @@ def want_volume(view: Server, volume: Volume, host: str) -> Iterator[Change]:
         return
     if open_part(view, volume.attachment, "export", "connection"):
         return
+    yield from volume_claims(view, volume, host)
+    yield SetAttachment(volume.attachment, "attaching", host)
+
+
+def volume_claims(view: Server, volume: Volume, host: str) -> Iterator[Change]:
+    """What makes a volume usable on a host."""
+    assert volume.agent is not None
     spec = {"volume": volume.volume, "host": name(view.agents, host), **volume.spec}
     yield Open("export", volume.agent, spec, (volume.claim,) if volume.claim else (), volume.attachment)
     if volume.connects:
         yield Open("connection", host, spec, (("export", volume.attachment),), volume.attachment)
-    yield SetAttachment(volume.attachment, "attaching", host)
 
 
 def unwant_what_was_unplugged(view: Server) -> Step | None:
@@ -82,10 +94,15 @@ def unwant_what_was_unplugged(view: Server) -> Step | None:
     kept = {part["part"] for part in [*guest.spec.get("nics", ()), *guest.spec.get("volumes", ())]}
     asked = {port.id for port in view.ports if not port.detaching}
     asked |= {volume.attachment for volume in view.volumes if not volume.detaching}
+    kept |= {*guest.spec.get("disks", ())}
+    asked |= {disk.part for disk in view.disks}
     gone = [
         claim
-        for claim in of(view, "tap", "connection", "export")
-        if claim.part not in kept and claim.part not in asked and (claim.wanted or claim.id in guest.needs)
+        for claim in of(view, "disk", "tap", "connection", "export")
+        if here(view, claim)
+        and claim.part not in kept
+        and claim.part not in asked
+        and (claim.wanted or claim.id in guest.needs)
     ]
     if not gone:
         return None

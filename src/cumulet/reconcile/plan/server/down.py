@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from cumulet.reconcile.plan.base import (
     Change,
@@ -32,6 +32,7 @@ from cumulet.reconcile.plan.server.changes import (
 )
 from cumulet.reconcile.plan.server.view import DELETE_FAILED, Server
 from cumulet.reconcile.plan.server.words import (
+    elsewhere,
     holds,
     host_claims,
     in_time,
@@ -47,10 +48,13 @@ from cumulet.reconcile.plan.server.words import (
 from cumulet.values import Claim
 
 
-def want_nothing_of_the_host(view: Server) -> Step | None:
-    if up(view):
-        return None
-    wanted = tuple(claim.id for claim in view.claims if claim.wanted)
+def _going(view: Server) -> Sequence[Claim]:
+    """What must go: all that there is, or what is left on a host that the server is not on any more."""
+    return elsewhere(view) if up(view) else view.claims
+
+
+def want_nothing_that_must_go(view: Server) -> Step | None:
+    wanted = tuple(claim.id for claim in _going(view) if claim.wanted)
     return (Unwant(wanted),) if wanted else None
 
 
@@ -59,12 +63,11 @@ def leave_what_nobody_answers_for(view: Server) -> Step | None:
 
     Nor for what cannot go before something that nobody answers for.
     """
-    if up(view):
-        return None
-    silent = {claim.id for claim in view.claims if unanswered(view, claim)}
+    going = _going(view)
+    silent = {claim.id for claim in going if unanswered(view, claim)}
     behind = with_needs(view, silent)
     changes: list[Change] = []
-    for claim in view.claims:
+    for claim in going:
         if claim.kind == "export":
             if view.desired == "gone" and claim.id in silent:
                 changes += _pass_on(view, claim)
@@ -76,7 +79,7 @@ def leave_what_nobody_answers_for(view: Server) -> Step | None:
 def _leave(view: Server, claim: Claim) -> Iterator[Change]:
     """Leave a claim of a host. What it needs elsewhere must not wait for the host either."""
     exports = {export.id: export for export in of(view, "export")}
-    mine = {other.id for other in host_claims(view)}
+    mine = {other.id for other in host_claims(view) if other.agent == claim.agent}
     for need in claim.needs:
         export = exports.get(need)
         if export is None:

@@ -8,8 +8,8 @@ from typing import Any
 from cumulet.reconcile.plan.base import Named, Respec, Set, Step, name, waiting_for
 from cumulet.reconcile.plan.server.changes import Fault
 from cumulet.reconcile.plan.server.devices import well
-from cumulet.reconcile.plan.server.view import Port, Server, Volume
-from cumulet.reconcile.plan.server.words import building, in_time, named, the_guest
+from cumulet.reconcile.plan.server.view import POWERED, Port, Server, Volume
+from cumulet.reconcile.plan.server.words import building, fails, in_time, last_kind, named, the_guest
 from cumulet.values import Claim
 
 
@@ -31,35 +31,50 @@ def _plugged(view: Server, guest: Claim | None) -> tuple[list[Port], list[Volume
             [volume for volume in view.volumes if not volume.detaching and volume.ready],
         )
     ports = [port for port in view.ports if not port.detaching and there("tap", port.id)]
-    volumes = [v for v in view.volumes if not v.detaching and there(_last_kind(v), v.attachment)]
+    volumes = [v for v in view.volumes if not v.detaching and there(last_kind(v), v.attachment)]
     return ports, volumes
-
-
-def _last_kind(volume: Volume) -> str:
-    """The kind of the claim that a guest needs to use the volume."""
-    return "connection" if volume.connects else "export"
 
 
 def guest_spec(view: Server, guest: Claim | None) -> dict[str, Any]:
     ports, volumes = _plugged(view, guest)
-    return {
+    spec = {
         **view.guest,
         "disks": [disk.part for disk in view.disks],
         "nics": [{"part": port.id, **port.spec} for port in ports],
         "volumes": [
-            {"part": v.attachment, "kind": _last_kind(v), "volume": v.volume, **v.spec} for v in volumes
+            {"part": v.attachment, "kind": last_kind(v), "volume": v.volume, **v.spec} for v in volumes
         ],
-        "power": "on" if view.desired == "active" else "off",
+        "power": _power(view),
         "counters": dict(view.counters),
     }
+    address = _address(view)
+    return spec if address is None else {**spec, "migrate_to": {"id": address[0], "address": address[1]}}
+
+
+def _power(view: Server) -> str:
+    if view.move is not None and view.move.copies and view.move.phase == "moving":
+        return "off"
+    return POWERED.get(view.desired, "off")
+
+
+def _address(view: Server) -> tuple[str, Any] | None:
+    """(move, address) of the guest that waits at the target of a live migration, once it does."""
+    move = view.move
+    if move is None or not move.live or move.phase != "moving":
+        return None
+    waiting = the_guest(view, move.target)
+    if waiting is None or not waiting.ready or "incoming" not in waiting.facts:
+        return None
+    return move.id, waiting.facts["incoming"]
 
 
 def guest_needs(view: Server, guest: Claim | None) -> Iterator[Named]:
+    """(kind, part) of all that the guest needs."""
     ports, volumes = _plugged(view, guest)
     for disk in view.disks:
         yield ("disk", disk.part)
     for volume in volumes:
-        yield (_last_kind(volume), volume.attachment)
+        yield (last_kind(volume), volume.attachment)
     for port in ports:
         yield ("tap", port.id)
 
@@ -72,8 +87,8 @@ def tell_the_guest(view: Server) -> Step | None:
     spec = guest_spec(view, guest)
     if spec == guest.spec:
         return None
-    by_name = {(claim.kind, claim.part): claim.id for claim in view.claims if claim.wanted}
-    needs = [by_name[named] for named in guest_needs(view, guest) if named in by_name]
+    there = [named(view, kind, part) for kind, part in guest_needs(view, guest)]
+    needs = [claim.id for claim in there if claim is not None and claim.wanted]
     return (Respec(guest.id, spec, tuple(need for need in needs if need not in guest.needs)),)
 
 
@@ -91,6 +106,11 @@ def wait_for_the_guest(view: Server) -> Step | None:
     if guest is not None and guest.made and not well(guest) and view.vm_state != "error":
         message = f"The guest failed on {name(view.agents, view.host)}: {guest.error}"
         return (Set({"vm_state": "error", "task_state": None}), Fault(message))
+    if guest is not None and not guest.made and not building(view) and view.vm_state != "error":
+        failed = next((claim for claim in waits if fails(claim)), None)
+        if failed is not None:
+            message = f"The {failed.kind} failed on {name(view.agents, failed.agent)}: {failed.error}"
+            return (Set({"vm_state": "error", "task_state": None}), Fault(message))
     wait = waiting_for(waits, view.agents, view.patience)
     return in_time(view, wait) if building(view) else wait
 
@@ -98,6 +118,13 @@ def wait_for_the_guest(view: Server) -> Step | None:
 def believe_the_guest(view: Server) -> Step | None:
     """A guest that powered itself off stays off: what is observed wins."""
     guest = the_guest(view)
-    if guest is None or view.desired != "active" or guest.facts.get("power") != "off":
+    if (
+        guest is None
+        or not guest.ready
+        or guest.spec.get("power") != "on"
+        or guest.facts.get("power") != "off"
+    ):
+        return None
+    if view.desired != "active" or view.move is not None:
         return None
     return (Set({"desired": "stopped"}),)

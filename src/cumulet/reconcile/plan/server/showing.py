@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from cumulet.reconcile.plan.base import Change, Rest, Set, Step, Wait
-from cumulet.reconcile.plan.server.changes import Arrived, DropImage, Fault, TakeImage
-from cumulet.reconcile.plan.server.view import POWER, Server
+from cumulet.reconcile.plan.server.changes import Arrived, DropImage, EndSnapshot, Fault, TakeImage
+from cumulet.reconcile.plan.server.view import POWER, SHOWN, Server
 from cumulet.reconcile.plan.server.words import named, shown_as, shows, the_guest
 
 
@@ -39,12 +39,42 @@ def show_it_shelved(view: Server) -> Step | None:
     return (Set({"desired": "offloaded", "task_state": "shelving_offloading"}),)
 
 
+def make_the_snapshot(view: Server) -> Step | None:
+    """An image is filled from the server's disk while it runs on."""
+    if view.snapshot is None:
+        return None
+    image, status = view.snapshot.image, view.snapshot.status
+    if status == "active":
+        return (EndSnapshot(image),)
+    root = named(view, "disk", "root")
+    if status not in ("queued", "saving", "importing") or (status == "queued" and root is None):
+        return (EndSnapshot(image, f"The image of the disk could not be made: {status}"),)
+    if status == "queued" and root is not None and view.host is not None:
+        return (TakeImage(image, root.id, view.host), Set({"task_state": "image_uploading"}))
+    return Wait("waits for the image of the disk")
+
+
+def show_it_soft_deleted(view: Server) -> Step | None:
+    """It is powered off, keeps all that it has, and goes when its time is over."""
+    if view.desired != "soft_deleted":
+        return None
+    if not shows(view, "soft-delete") or view.task_state is not None:
+        values = {"task_state": None, "power_state": POWER["off"]}
+        return (Set({**shown_as(view, "soft-delete"), **values}), Arrived())
+    if view.reclaim_at is None:
+        return Rest()
+    if view.now < view.reclaim_at:
+        return Wait("is deleted, and can be restored", view.reclaim_at)
+    return (Set({"desired": "gone", "task_state": "deleting"}),)
+
+
 def show_it_as_it_is(view: Server) -> Step | None:
     guest = the_guest(view)
     if guest is None:
         return None
     power = POWER.get(str(guest.facts.get("power", "off")), 0)
-    state = "active" if view.desired == "active" else "stopped"
+    resized = view.move is not None and view.move.phase in ("finished", "confirming", "reverting")
+    state = "resized" if resized else SHOWN.get(view.desired, "stopped")
     values: dict[str, Any] = {}
     if not shows(view, state):
         values["vm_state"] = state

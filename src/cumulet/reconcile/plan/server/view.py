@@ -11,7 +11,13 @@ from cumulet.values import AgentView, Claim
 
 #: States of a server that is not there yet, or not any more.
 COMING = frozenset({"building", "shelved_offloaded"})
-UP = frozenset({"active", "stopped", "shelved"})
+UP = frozenset({"active", "stopped", "paused", "suspended", "rescued", "shelved", "soft_deleted"})
+#: What the guest is told for each; all others are powered off.
+POWERED = {"active": "on", "rescued": "on", "paused": "paused", "suspended": "suspended"}
+#: What is shown for each, once it is so.
+SHOWN = {
+    "active": "active", "stopped": "stopped", "paused": "paused", "suspended": "suspended", "rescued": "rescued",
+}  # fmt: skip
 #: How a fault begins that tells of a removal that fails.
 DELETE_FAILED = "Delete goes on, but failed"
 POWER = {"on": 1, "paused": 3, "off": 4, "suspended": 7}
@@ -49,6 +55,8 @@ class Volume(msgspec.Struct, frozen=True):
     #: The back end can take an export away from a host that does not answer.
     fences: bool = True
     delete_on_termination: bool = False
+    #: The server boots from it.
+    root: bool = False
     #: Its back end is making it larger.
     extending: bool = False
     spec: Mapping[str, Any] = {}
@@ -82,6 +90,58 @@ class Image(msgspec.Struct, frozen=True):
 
     id: str
     status: str
+
+
+class Rebuild(msgspec.Struct, frozen=True):
+    """The disks are made anew."""
+
+    #: Parts that stay.
+    keep: frozenset[str] = frozenset()
+    #: What a volume that the server boots from is written from.
+    image: str | None = None
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """An image that is being made of the server."""
+
+    image: str
+    #: queued, saving, active, …; gone
+    status: str
+
+
+class Move(msgspec.Struct, frozen=True):
+    """A move to another host, until nothing of it is left.
+
+    phase       the server's host    what is kept on the other host
+    preparing   source               nothing: no target yet
+    moving      source               the target's: its disks are being filled, or a whole guest waits there
+    aborting    source               the same, until it is known which of two guests runs
+    finishing   target               the source's disks, when they were copied
+    finished    target               the same; the user, or time, confirms it
+    confirming  target               nothing
+    reverting   source               nothing
+    failing     source               nothing
+    """
+
+    id: str
+    #: migration, resize, live-migration, evacuation
+    type: str
+    phase: str
+    source: str | None = None
+    target: str | None = None
+    error: str | None = None
+    confirm_at: float | None = None
+    #: Disk parts → MiB that they have at the target, where that is another size.
+    sizes: Mapping[str, int] = {}
+
+    @property
+    def live(self) -> bool:
+        return self.type == "live-migration"
+
+    @property
+    def copies(self) -> bool:
+        """The disks are copied from a source that is powered off."""
+        return self.type in ("migration", "resize")
 
 
 class Server(msgspec.Struct, frozen=True):
@@ -125,5 +185,12 @@ class Server(msgspec.Struct, frozen=True):
     allocated: bool = False
     #: What is deleted with it and is still there: its own volumes, the image of its shelving.
     leaving: tuple[Leaving, ...] = ()
+    move: Move | None = None
+    #: Seconds until a move is confirmed by itself; 0 for never.
+    confirm_after: float = 0.0
+    rebuild: Rebuild | None = None
+    snapshot: Snapshot | None = None
+    #: When it goes, once it is soft-deleted.
+    reclaim_at: float | None = None
     #: Names of steps that a fault rule holds.
     held: frozenset[str] = frozenset()

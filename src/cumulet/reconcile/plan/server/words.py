@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cumulet.reconcile.plan.base import Wait, away, failing, name
-from cumulet.reconcile.plan.server.view import COMING, UP, Server
+from cumulet.reconcile.plan.server.view import COMING, UP, Server, Volume
 from cumulet.values import Claim
 
 
@@ -19,21 +19,65 @@ def building(view: Server) -> bool:
     """True until it is active: on a first build, and when a shelved server comes back."""
     if not up(view):
         return False
-    if view.vm_state in COMING:
-        return True
-    return not any(claim.kind == "guest" and claim.wanted and claim.made for claim in view.claims)
+    return view.vm_state in COMING or not view.launched
 
 
 def of(view: Server, *kinds: str) -> list[Claim]:
     return [claim for claim in view.claims if claim.kind in kinds]
 
 
-def named(view: Server, kind: str, part: str) -> Claim | None:
-    return next((claim for claim in view.claims if claim.kind == kind and claim.part == part), None)
+def at(view: Server, claim: Claim, host: str | None) -> bool:
+    """True if the claim's thing is on the host, or stands for it: an export does."""
+    if claim.kind == "export":
+        return host is not None and claim.spec.get("host") == name(view.agents, host)
+    return claim.agent == host
 
 
-def the_guest(view: Server) -> Claim | None:
-    return next((claim for claim in view.claims if claim.kind == "guest" and claim.wanted), None)
+def here(view: Server, claim: Claim) -> bool:
+    """True if the claim's thing is on the server's host, or stands for it."""
+    return at(view, claim, view.host)
+
+
+def kept(view: Server, claim: Claim) -> bool:
+    """True for what a move keeps on the other host; see ``Move``."""
+    move = view.move
+    if move is None:
+        return False
+    if move.phase in ("moving", "aborting"):
+        return at(view, claim, move.target) and (move.live or claim.kind == "disk")
+    return (
+        move.phase in ("finishing", "finished")
+        and move.copies
+        and claim.kind == "disk"
+        and at(view, claim, move.source)
+    )
+
+
+def elsewhere(view: Server) -> list[Claim]:
+    """What is on other hosts, and nothing keeps there."""
+    return [claim for claim in view.claims if not here(view, claim) and not kept(view, claim)]
+
+
+def named(view: Server, kind: str, part: str, host: str | None = None) -> Claim | None:
+    """The claim on a host, the server's own if none is given."""
+    host = host or view.host
+    return next(
+        (
+            claim
+            for claim in view.claims
+            if claim.kind == kind and claim.part == part and at(view, claim, host)
+        ),
+        None,
+    )
+
+
+def the_guest(view: Server, host: str | None = None) -> Claim | None:
+    """The guest that is wanted on a host, the server's own if none is given."""
+    host = host or view.host
+    return next(
+        (claim for claim in view.claims if claim.kind == "guest" and claim.wanted and claim.agent == host),
+        None,
+    )
 
 
 def host_claims(view: Server) -> list[Claim]:
@@ -76,11 +120,20 @@ def story_of(attempts: list[Mapping[str, Any]]) -> str:
 
 
 def with_needs(view: Server, claims: set[str]) -> set[str]:
-    """The claims, and all of the server that they need, which cannot go before them."""
-    found = set(claims)
-    for claim in sorted(view.claims, key=lambda claim: -claim.rank):
-        if claim.id in found:
-            found |= {need for need in claim.needs if any(other.id == need for other in view.claims)}
+    """The claims, and all of the server that they need on the same host, which cannot go before them."""
+    known = {claim.id: claim for claim in view.claims}
+    found, new = set(claims), list(claims)
+    while new:
+        claim = known[new.pop()]
+        for need in claim.needs:
+            other = known.get(need)
+            if (
+                other is not None
+                and need not in found
+                and (other.agent == claim.agent or other.kind == "export")
+            ):
+                found.add(need)
+                new.append(need)
     return found
 
 
@@ -93,3 +146,13 @@ def in_time(view: Server, wait: Wait) -> Wait:
     if view.build_until is None:
         return wait
     return Wait(wait.reason, min(view.build_until, wait.until or view.build_until))
+
+
+def fails(claim: Claim) -> bool:
+    """True if it failed as it is asked for now; a failure before that says nothing."""
+    return claim.error is not None and claim.acted >= claim.revision
+
+
+def last_kind(volume: Volume) -> str:
+    """The kind of the claim that a guest needs to use the volume."""
+    return "connection" if volume.connects else "export"

@@ -1,0 +1,116 @@
+"""Moves of servers from host to host: their rows, and what each phase means for the server and at placement.
+
+A move is no holder: its claims are the server's. While it is open its source's allocation is held by the move's
+id, and the server's own id holds the target's; see the placement guide on migrations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cumulet.core import history, numbers, scheduling
+from cumulet.db.engine import Row, Tx
+from cumulet.reconcile.schedule import Ask, Refused
+
+#: What is shown of a phase that says it by itself.
+STATUS = {"finishing": "post-migrating", "confirming": "confirming", "reverting": "reverting"}
+#: Why a user's abort ends a move.
+ABORTED = "it was aborted by the user"
+
+
+def begin(
+    tx: Tx, server: Row, type: str, *, host: str | None = None, flavor: Mapping[str, Any] | None = None,
+    status: str = "pre-migrating",
+) -> str:  # fmt: skip
+    """A new move of a server from its host; return its id. ``flavor``: the new one of a resize."""
+    id = tx.uuid()
+    tx.insert(
+        "migrations", id=id, number=numbers.following(tx, "migration"), server_id=server["id"],
+        project_id=server["project_id"], user_id=server["user_id"], type=type, phase="preparing", status=status,
+        source=server["host"], source_name=tx.value("select name from agents where id = :id", id=server["host"]),
+        requested_host=host, old_flavor=server["flavor"], new_flavor=dict(flavor or server["flavor"]),
+        created_at=tx.now, updated_at=tx.now,
+    )  # fmt: skip
+    return id
+
+
+def of(tx: Tx, server: Row) -> Row | None:
+    """The move of a server that is under way, or waits to be confirmed."""
+    if server["migration_id"] is None:
+        return None
+    return tx.one("select * from migrations where id = :id and phase <> ''", id=server["migration_id"])
+
+
+def current(tx: Tx, server_id: str) -> tuple[Row, Row]:
+    """A server's row and its move's."""
+    server = tx.one("select * from servers where id = :id", id=server_id)
+    assert server is not None
+    found = of(tx, server)
+    assert found is not None
+    return server, found
+
+
+def choose_target(tx: Tx, server: Row, move: Row, ask: Ask) -> str | None:
+    """Take room for the server at a host; None, and why there is none is the move's error."""
+    # Hosts that are asked for here have the server's flavor of after the move.
+    scheduling.pass_on(tx, server["id"], move["id"], "MIGRATION")
+    found = scheduling.place(tx, server["id"], server["project_id"], server["user_id"], ask)
+    if isinstance(found, Refused):
+        scheduling.pass_on(tx, move["id"], server["id"], "INSTANCE")
+        tx.update("migrations", move["id"], phase="", status="error", error=found.reason, updated_at=tx.now)
+        return None
+    tx.update("migrations", move["id"], target=found.host, target_name=found.name, updated_at=tx.now)
+    return found.host
+
+
+def move_on(
+    tx: Tx, server: Row, move: Row, phase: str, error: str | None = None, confirm_at: float | None = None
+) -> None:
+    """Enter a phase. The server's host and flavor are those of the phase."""
+    tx.update(
+        "migrations", move["id"], phase=phase, status=STATUS.get(phase, move["status"]), updated_at=tx.now,
+        error=error or move["error"], confirm_at=confirm_at,
+    )  # fmt: skip
+    back = phase in ("failing", "reverting")
+    if not back and phase != "finishing":
+        return
+    values: dict[str, Any] = {"host": move["source"] if back else move["target"]}
+    if move["type"] == "resize":
+        values |= of_flavor(move["old_flavor"] if back else move["new_flavor"])
+    if move["type"] in ("resize", "migration"):
+        # It was powered off to be moved.
+        counters = server["counters"]
+        values["counters"] = {**counters, "starts": counters.get("starts", 0) + 1}
+    tx.update("servers", server["id"], **values, updated_at=tx.now)
+
+
+def of_flavor(flavor: Mapping[str, Any]) -> dict[str, Any]:
+    """What a server's row says of its flavor."""
+    return {
+        "flavor": dict(flavor), "flavorid": flavor["flavorid"], "vcpus": flavor["vcpus"], "ram": flavor["ram"],
+    }  # fmt: skip
+
+
+def end(tx: Tx, server: Row, move: Row, status: str) -> None:
+    """The move is over: at placement only the server's own host is left."""
+    if status in ("error", "reverted"):
+        scheduling.free(tx, server["id"])
+        scheduling.pass_on(tx, move["id"], server["id"], "INSTANCE")
+    else:
+        scheduling.free(tx, move["id"])
+    if status == "error" and move["error"] == ABORTED:
+        status = "cancelled"
+    tx.update("migrations", move["id"], phase="", status=status, updated_at=tx.now)
+    tx.update("servers", server["id"], migration_id=None, task_state=None, updated_at=tx.now)
+    if status == "error":
+        history.finish(tx, server["id"], error=move["error"])
+
+
+def close(tx: Tx, server_id: str) -> None:
+    """The server is gone, and with it every move of it."""
+    for move in tx.all("select * from migrations where server_id = :id and phase <> ''", id=server_id):
+        scheduling.free(tx, move["id"])
+        done = move["phase"] in ("finished", "confirming")
+        status = "confirmed" if done else "error"
+        tx.update("migrations", move["id"], phase="", status=status, updated_at=tx.now)

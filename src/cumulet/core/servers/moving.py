@@ -1,0 +1,192 @@
+"""Servers on their way to another host: resized, migrated, evacuated.
+
+Each is a row of ``migrations`` and a desired phase; the plan moves the claims. In which states a move is possible
+follows the upstream decorators (nova/compute/api.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cumulet.core import flavors, migrations
+from cumulet.core.servers import actions, boot, create, find
+from cumulet.db.engine import Row, Tx
+from cumulet.errors import Invalid, NotFound
+from cumulet.reconcile import agents, holders
+from cumulet.values import Caller
+
+
+def resize(tx: Tx, caller: Caller, id: str, flavorid: str, *, disk_config: str | None = None) -> None:
+    """Give a server another flavor, on another host. Raises NotFound, Conflict, Invalid, OverQuota.
+
+    See the compute API reference, "Resize server". A disk does not become smaller.
+    """
+    row = actions.ready(tx, caller, id, "resize", ("active", "stopped"))
+    find.require_host(row)
+    flavor = _flavor(tx, caller, row, flavorid)
+    _check_more(tx, caller, row, flavor)
+    values = {"disk_config": disk_config} if disk_config else {}
+    _begin(tx, caller, row, "resize", "resize", "resize_prep", flavor=flavor, **values)
+
+
+def _flavor(tx: Tx, caller: Caller, row: Row, flavorid: str) -> dict[str, Any]:
+    try:
+        found = flavors.find(tx, caller, flavorid)
+    except NotFound as error:
+        raise Invalid(error.message) from None
+    if found.disabled:
+        raise Invalid(f"Flavor {flavorid} could not be found.")
+    if found.flavorid == row["flavorid"]:
+        raise Invalid("When resizing, instances must change flavor!")
+    new, old = create.snapshot_of(found), row["flavor"]
+    if not boot.boots_from_volume(tx, row["id"]):
+        if new["disk"] == 0 and old["disk"] != 0:
+            raise Invalid("Resize to zero disk flavor is not allowed.")
+        if new["disk"] < old["disk"]:
+            raise Invalid(
+                f"Resize error: Unable to resize disk down: the server's disk has {old['disk']} GiB, "
+                f"the flavor's {new['disk']} GiB."
+            )
+    return new
+
+
+def _check_more(tx: Tx, caller: Caller, row: Row, flavor: dict[str, Any]) -> None:
+    """Raise OverQuota for what the new flavor has more than the old one."""
+    more = {name: max(flavor[name] - row["flavor"][name], 0) for name in ("vcpus", "ram")}
+    create.check_growth(tx, row["project_id"], row["user_id"], more)
+
+
+def migrate(tx: Tx, caller: Caller, id: str, host: str | None = None) -> None:
+    """Move a server to another host, powered off meanwhile. Raises NotFound, Conflict, Invalid (the host)."""
+    row = actions.ready(tx, caller, id, "migrate", ("active", "stopped"))
+    find.require_host(row)
+    _check_host(tx, row, host)
+    _begin(tx, caller, row, "migrate", "migration", "resize_prep", host=host)
+
+
+def live_migrate(tx: Tx, caller: Caller, id: str, host: str | None = None) -> None:
+    """Move a server to another host while it runs. Raises NotFound, Conflict, Invalid (the host)."""
+    row = actions.ready(tx, caller, id, "live-migration", ("active", "paused"))
+    find.require_host(row)
+    _check_host(tx, row, host)
+    if _away(tx, row):
+        raise Invalid(f"Compute service of {find.host_name(tx, row)} is unavailable at this time.")
+    _begin(tx, caller, row, "live-migration", "live-migration", "migrating", host=host, status="preparing")
+
+
+def evacuate(
+    tx: Tx,
+    caller: Caller,
+    id: str,
+    host: str | None = None,
+    *,
+    password: str | None = None,
+    stop: bool = False,
+) -> None:
+    """Make a server anew on another host, because its own is down. Raises NotFound, Conflict, Invalid.
+
+    ``stop``: it is not started there (since 2.95). What is left on the old host is that host's debt.
+    """
+    row = actions.ready(tx, caller, id, "evacuate", ("active", "stopped", "error"))
+    find.require_host(row)
+    _check_host(tx, row, host)
+    if not _away(tx, row):
+        raise Invalid(
+            f"Compute service of {find.host_name(tx, row)} is still in use. A server is evacuated from a host that is down."
+        )
+    desired = "stopped" if stop or row["desired"] == "stopped" else "active"
+    values: dict[str, Any] = {"desired": desired, "counters": actions.more(row, "starts")}
+    if password is not None:
+        values["request"] = {**row["request"], "admin_password": password}
+    _begin(tx, caller, row, "evacuate", "evacuation", "rebuilding", host=host, status="accepted", **values)
+
+
+def _away(tx: Tx, row: Row) -> bool:
+    found = agents.views(tx, {row["host"]}).get(row["host"])
+    return found is None or found.away
+
+
+def _check_host(tx: Tx, row: Row, host: str | None) -> None:
+    """Raise Invalid unless the host, if one is named, is there and another one than the server's."""
+    if host is None:
+        return
+    found = tx.one("select id from agents where kind = 'host' and name = :name and not destroyed", name=host)
+    if found is None:
+        raise Invalid(f"Compute host {host} could not be found.")
+    if found["id"] == row["host"]:
+        raise Invalid(f"Cannot migrate server {row['id']} to the host where it is: {host}.")
+
+
+def _begin(
+    tx: Tx, caller: Caller, row: Row, action: str, type: str, task: str, *, host: str | None = None,
+    flavor: dict[str, Any] | None = None, status: str = "pre-migrating", **values: Any,
+) -> None:  # fmt: skip
+    move = migrations.begin(tx, row, type, host=host, flavor=flavor, status=status)
+    actions.begin(tx, caller, row, action, task, migration_id=move, **values)
+    # A host is chosen in a transaction of its own.
+    tx.unsettled.pop(row["id"], None)
+    holders.later(tx, row["id"])
+
+
+def confirm(tx: Tx, caller: Caller, id: str) -> None:
+    """Keep a resized server as it is; what its old host has of it goes. Raises NotFound, Conflict, Invalid."""
+    row, move = _finished(tx, caller, id, "confirmResize")
+    actions.begin(tx, caller, row, "confirmResize", None)
+    migrations.move_on(tx, row, move, "confirming")
+
+
+def revert(tx: Tx, caller: Caller, id: str) -> None:
+    """Take a resized server back to where it was, as it was. Raises NotFound, Conflict, Invalid, OverQuota."""
+    row, move = _finished(tx, caller, id, "revertResize")
+    old, new = move["old_flavor"], move["new_flavor"]
+    create.check_growth(
+        tx,
+        row["project_id"],
+        row["user_id"],
+        {name: max(old[name] - new[name], 0) for name in ("vcpus", "ram")},
+    )
+    actions.begin(tx, caller, row, "revertResize", "resize_reverting")
+    migrations.move_on(tx, row, move, "reverting")
+
+
+def _finished(tx: Tx, caller: Caller, id: str, action: str) -> tuple[Row, Row]:
+    row = actions.ready(tx, caller, id, action, ("resized",))
+    move = migrations.of(tx, row)
+    if move is None or move["phase"] != "finished":
+        raise Invalid("Instance has not been resized.")
+    return row, move
+
+
+def abort(tx: Tx, caller: Caller, id: str, number: int) -> None:
+    """End a live migration that is under way; the server stays where it is. Raises NotFound, Conflict, Invalid."""
+    row, move = _under_way(tx, caller, id, number)
+    if move["status"] not in ("queued", "preparing", "running"):
+        raise Invalid(f"Migration {number} state of instance {id} is {move['status']}. Cannot abort it.")
+    actions.begin(tx, caller, row, "live_migration_cancel", row["task_state"])
+    phase = "aborting" if move["phase"] == "moving" else "failing"
+    migrations.move_on(tx, row, move, phase, migrations.ABORTED)
+
+
+def force_complete(tx: Tx, caller: Caller, id: str, number: int) -> None:
+    """Pause a server's guest so that its live migration ends. Raises NotFound, Conflict, Invalid."""
+    row, move = _under_way(tx, caller, id, number)
+    if move["status"] != "running":
+        raise Invalid(f"Migration {number} state of instance {id} is {move['status']}. It must be running.")
+    actions.begin(
+        tx,
+        caller,
+        row,
+        "live_migration_force_complete",
+        row["task_state"],
+        counters=actions.more(row, "hurries"),
+    )
+
+
+def _under_way(tx: Tx, caller: Caller, id: str, number: int) -> tuple[Row, Row]:
+    row = find.locked(tx, caller, id)
+    find.refuse_locked(caller, row)
+    move = migrations.of(tx, row)
+    if move is None or move["number"] != number or move["type"] != "live-migration":
+        raise NotFound(f"In-progress live migration {number} is not found for server {id}.")
+    find.require_state(row, "live_migration_abort", task_states=("migrating",))
+    return row, move

@@ -1,0 +1,97 @@
+"""Images that are made of servers. See the compute API reference, "Create image" and "Create server back up"."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cumulet.core import history, images
+from cumulet.core.servers import actions, boot, create
+from cumulet.db.engine import Row, Tx
+from cumulet.errors import Invalid
+from cumulet.values import Caller
+
+_STATES = ("active", "stopped", "paused", "suspended")
+#: Backups that one image type keeps at the most.
+MOST = 1000
+
+
+def create_image(tx: Tx, caller: Caller, id: str, name: str, metadata: Mapping[str, str]) -> str:
+    """Make an image of a server's disk while it runs on; return the image's id. Raises NotFound, Conflict, OverQuota."""
+    row = actions.ready(tx, caller, id, "createImage", _STATES)
+    create.check_metadata(tx, caller, metadata)
+    if boot.boots_from_volume(tx, id):
+        return _of_volumes(tx, caller, row, name, metadata)
+    image = image_of(tx, row, name, "snapshot", metadata)
+    actions.begin(tx, caller, row, "createImage", "image_snapshot", snapshot_image_id=image)
+    return image
+
+
+def _of_volumes(tx: Tx, caller: Caller, row: Row, name: str, metadata: Mapping[str, str]) -> str:
+    raise Invalid("Images of servers that boot from volumes are not made yet.")
+
+
+def create_backup(
+    tx: Tx, caller: Caller, id: str, name: str, type: str, rotation: int, metadata: Mapping[str, str]
+) -> str | None:
+    """The same as a backup, of which only the newest ``rotation`` of a type are kept; return the image's id.
+
+    With a rotation of 0 none is made, and all go. Raises NotFound, Conflict, Invalid (boots from a volume), OverQuota.
+    """
+    row = actions.ready(tx, caller, id, "createBackup", _STATES)
+    create.check_metadata(tx, caller, metadata)
+    if boot.boots_from_volume(tx, id):
+        raise Invalid("Backup is not supported for volume-backed instances.")
+    if rotation == 0:
+        rotate(tx, row, type, 0)
+        return None
+    image = image_of(tx, row, name, "backup", {**metadata, "backup_type": type})
+    pending = {"name": "createBackup", "type": type, "rotation": rotation}
+    actions.begin(tx, caller, row, "createBackup", "image_backup", snapshot_image_id=image, pending=pending)
+    return image
+
+
+def image_of(tx: Tx, row: Row, name: str, type: str, metadata: Mapping[str, str] | None = None) -> str:
+    """A queued image for a server's disk: its id. It belongs to the server's project, and says what it is of."""
+    kept: dict[str, Any] = {
+        key: str(value) for key, value in row["image_properties"].items() if value is not None
+    }
+    source = tx.one("select min_ram from images where id = :id", id=row["image_id"] or "")
+    return images.create_inner(
+        tx, owner=row["project_id"], name=name, visibility="private", container_format="bare", disk_format="qcow2",
+        min_disk=row["flavor"]["disk"], min_ram=source["min_ram"] if source else 0,
+        properties={
+            **kept,
+            **(metadata or {}),
+            "image_type": type,
+            "instance_uuid": row["id"],
+            "user_id": row["user_id"],
+            "base_image_ref": row["image_id"] or "",
+        },
+    )  # fmt: skip
+
+
+def end(tx: Tx, server_id: str, error: str | None) -> None:
+    """The image is whole, or will not be: the server shows no task any more, and old backups go."""
+    row = tx.one("select * from servers where id = :id", id=server_id)
+    assert row is not None
+    pending = row["pending"] or {}
+    tx.update("servers", server_id, snapshot_image_id=None, pending=None, task_state=None, updated_at=tx.now)
+    history.finish(tx, server_id, error=error)
+    if error is not None:
+        images.delete_inner(tx, row["snapshot_image_id"])
+    elif pending.get("name") == "createBackup":
+        rotate(tx, row, pending["type"], pending["rotation"])
+
+
+def rotate(tx: Tx, row: Row, type: str, keep: int) -> None:
+    """Delete a server's backups of a type but for the newest ones."""
+    ids = tx.values(
+        "select i.id from images i join image_properties t on t.image_id = i.id and t.name = 'backup_type' "
+        "join image_properties s on s.image_id = i.id and s.name = 'instance_uuid' "
+        "where i.owner = :owner and i.desired <> 'gone' and i.status = 'active' and t.value = :type and s.value = :server "
+        "order by i.created_at desc, i.id",
+        owner=row["project_id"], type=type, server=row["id"],
+    )  # fmt: skip
+    for id in ids[keep : keep + MOST]:
+        images.delete_inner(tx, id)
