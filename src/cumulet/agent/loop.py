@@ -136,10 +136,13 @@ class Agent:
         self._forget_all()
         self.things = await self._observe()
         since = 0
+        questions: list[wire.Question] = []
         while True:
             news = await self.client.claims(self._session, since, 0)
             since = news.revision
             self._take(news)
+            # Each is told once, and asked about claims that may come with a later page.
+            questions += news.questions
             if not news.more:
                 break
         self._find_orphans()
@@ -147,6 +150,8 @@ class Agent:
         # Debts first: what is owed may hold what others wait for.
         for id in sorted(self.claims, key=lambda id: self.claims[id].wanted):
             self._consider(id)
+        for question in questions:
+            self._begin(self._answer(question))
         loops = [
             asyncio.create_task(self._poll(since, welcome.poll)),
             asyncio.create_task(self._report()),

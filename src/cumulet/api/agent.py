@@ -18,6 +18,7 @@ from cumulet.errors import Conflict, Forbidden, Invalid, NotFound, Unauthorized,
 from cumulet.reconcile import agents, ledger, mode
 from cumulet.values import Caller, Report
 from cumulet.wire import agent as wire
+from cumulet.wire.body import decode
 
 #: Bytes of a report at the most: many claims, each with its facts.
 REPORT_LIMIT = 8 << 20
@@ -26,6 +27,8 @@ REPORT_LIMIT = 8 << 20
 _IN_SESSION = frozenset({"/agent/v1/claims", "/agent/v1/report"})
 #: Tokens that are remembered at the most.
 REMEMBERED = 10_000
+#: Orphans of one agent that are on record at the most.
+ORPHANS = 10_000
 #: Seconds that an agent has to begin an answer.
 ANSWER_TIME = 30.0
 
@@ -50,6 +53,8 @@ async def hello(request: Request) -> Response:
     said = await request.struct(wire.Hello)
     if said.version not in (wire.VERSION, wire.VERSION - 1):
         raise Invalid(f"Version {said.version} of the agents' protocol is not served; {wire.VERSION} is.")
+    if said.kind in wire.FACTS:
+        decode(said.facts, wire.FACTS[said.kind], request.version)
     await request.cloud.db.write(_hello, request.caller.user_id, said)
     return ok(wire.Welcome(wire.VERSION, request.caller.user_id, _longest_poll(request)))
 
@@ -168,7 +173,8 @@ def _hear(
         return  # heard already: the answer to it was lost
     reports = [Report(s.id, s.revision, s.seen, s.facts, s.error) for s in sights]
     unknown = ledger.hear(tx, agent, reports)
-    for id in unknown:
+    room = ORPHANS - int(tx.value("select count(*) from orphans where agent = :a", a=agent)) if unknown else 0
+    for id in unknown[: max(room, 0)]:
         tx.run(
             "insert into orphans (agent, thing, kind, seen_since) values (:agent, :id, 'unknown', :now) on conflict do nothing",
             agent=agent, id=id, now=tx.now,
@@ -184,7 +190,7 @@ def _orphans(tx: Tx, agent: str, found: Sequence[wire.Orphan]) -> None:
         for row in tx.all("select thing, seen_since from orphans where agent = :a", a=agent)
     }
     tx.run("delete from orphans where agent = :agent", agent=agent)
-    for orphan in found[:10_000]:
+    for orphan in found[:ORPHANS]:
         if (
             tx.one("select 1 from claims where id = :id and agent = :agent", id=orphan.thing, agent=agent)
             is not None

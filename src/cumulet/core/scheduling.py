@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from cumulet.db.engine import Row, Tx
+from cumulet.errors import Invalid
 from cumulet.reconcile.schedule import Ask, Candidate, Inventory, Refused, choose, fits
 
 #: Of more hosts than this the best of some is chosen: to look at all of a thousand for each server would cost more
@@ -165,6 +166,7 @@ def register_host(tx: Tx, agent: str, name: str, facts: Mapping[str, Any]) -> No
 
     What is in use is never taken away by a smaller number: the inventory shows it, and the host takes
     nothing new. A host that was retired gets no provider: it has joined only to close what is left on it.
+    Raises Invalid for a resource that has no class.
     """
     if tx.value("select retired from agents where id = :agent", agent=agent):
         return
@@ -175,7 +177,13 @@ def register_host(tx: Tx, agent: str, name: str, facts: Mapping[str, Any]) -> No
             "resource_providers", id=provider, name=name, root_id=provider, agent=agent, created_at=tx.now,
             updated_at=tx.now,
         )  # fmt: skip
-    for resource, inventory in facts.get("inventories", {}).items():
+    inventories = facts.get("inventories", {})
+    known = tx.values("select name from resource_classes where name in :names", names=tuple(inventories))
+    for resource in sorted(set(inventories).difference(known)):
+        raise Invalid(
+            f"Invalid input for field/attribute inventories: there is no resource class {resource}."
+        )
+    for resource, inventory in inventories.items():
         tx.run(
             "insert into inventories (provider_id, resource_class, total, reserved, allocation_ratio, max_unit, updated_at) "
             "values (:provider, :class, :total, :reserved, :ratio, :total, :now) on conflict (provider_id, resource_class) "

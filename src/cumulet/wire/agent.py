@@ -7,7 +7,7 @@ change nothing. Control serves this version and the one before.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -25,6 +25,50 @@ class Hello(msgspec.Struct):
     session: str
     #: What it is and has: {"vcpus", "memory_mb", "disk_gb", "hypervisor", "drivers", …}.
     facts: dict[str, Any]
+
+
+_Text = Annotated[str, msgspec.Meta(max_length=255)]
+_Amount = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+
+
+class Inventory(msgspec.Struct):
+    """How much a host has of a resource."""
+
+    total: _Amount
+    reserved: _Amount = 0
+    ratio: Annotated[float, msgspec.Meta(gt=0, le=1e6)] = 1.0
+
+
+class HostFacts(msgspec.Struct):
+    """What is read of a host's facts; others than its own user see it, so it must have this form."""
+
+    hypervisor: _Text = ""
+    hypervisor_version: _Amount = 0
+    host_ip: _Text = ""
+    booted_at: float | None = None
+    cpu_info: dict[str, Any] = {}
+    inventories: Annotated[
+        dict[Annotated[str, msgspec.Meta(pattern=r"^[A-Z0-9_]{1,255}$")], Inventory],
+        msgspec.Meta(max_length=100),
+    ] = {}
+    traits: Annotated[
+        list[Annotated[str, msgspec.Meta(pattern=r"^[A-Z0-9_]{1,255}$")]], msgspec.Meta(max_length=1000)
+    ] = []
+
+
+class VolumeFacts(msgspec.Struct):
+    """What is read of a volume back end's facts."""
+
+    backend: _Text = ""
+    protocol: _Text = ""
+    capacity_gb: _Amount = 0
+    connects: bool = True
+    fences: bool = True
+    multiattach: bool = True
+
+
+#: The form of what an agent says of itself, by its kind.
+FACTS: dict[str, type[msgspec.Struct]] = {"host": HostFacts, "volume": VolumeFacts}
 
 
 class Welcome(msgspec.Struct):
