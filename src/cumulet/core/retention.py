@@ -22,5 +22,6 @@ def forget(tx: Tx, days: float) -> bool:
         some = tuple(ids)
         # Their events go with them.
         tx.run("delete from actions where server_id in :ids", ids=some)
+        tx.run("delete from migrations where server_id in :ids", ids=some)
         tx.run("delete from deleted_servers where id in :ids", ids=some)
     return len(ids) == SLICE

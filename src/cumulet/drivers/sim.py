@@ -28,6 +28,8 @@ HOST_KINDS = frozenset({"disk", "tap", "connection", "guest", "source"})
 VOLUME_KINDS = frozenset({"volume", "snapshot", "backup", "export", "source"})
 NETWORK_KINDS = frozenset({"switch", "lport", "lrouter", "nat"})
 CONSOLE_LIMIT = 1 << 16
+#: Names of power states in diagnostics.
+_STATES = {"on": "running", "paused": "paused", "suspended": "suspended"}
 
 
 class SimDriver:
@@ -137,30 +139,43 @@ class SimDriver:
     def _guest(self, claim: Claim, before: dict[str, Any]) -> dict[str, Any]:
         spec = claim.spec
         counters = spec.get("counters", {})
-        done = before.get("counters", {})
-        running = before.get("power") == "on"
-        if spec["power"] == "off":
-            if running:
-                self._log(claim, "System halted")
-            running = False
-        elif not before or counters.get("starts", 0) > done.get("starts", 0):
-            if not running:
-                self._boot(claim, "Booting")
-            running = True
-        elif any(counters.get(name, 0) > done.get(name, 0) for name in ("reboots", "hard_reboots")):
-            self._boot(claim, "Restarting")
-            running = True
-        return {
-            "power": "on" if running else "off",
+        facts = {
+            "power": self._powered(claim, before),
             "counters": counters,
             "devices": [part["part"] for part in [*spec.get("nics", ()), *spec.get("volumes", ())]],
         }
+        if "incoming" in spec:
+            facts["incoming"] = {"address": f"sim:{claim.id}"}
+        moved = before.get("migrated") or spec.get("migrate_to", {}).get("id")
+        return {**facts, "power": "off", "migrated": moved} if moved else facts
+
+    def _powered(self, claim: Claim, before: dict[str, Any]) -> str:
+        """What the guest is after it was asked: on, off, paused or suspended."""
+        spec, power = claim.spec, before.get("power", "off")
+        counters, done = spec.get("counters", {}), before.get("counters", {})
+        if "incoming" in spec:
+            return "off"
+        if "incoming" in before:
+            return str(spec["power"])  # its memory has come
+        if spec["power"] == "off":
+            if power != "off":
+                self._log(claim, "System halted")
+            return "off"
+        if power == "off":
+            if before and counters.get("starts", 0) <= done.get("starts", 0):
+                return "off"
+            self._boot(claim, "Booting")
+        elif any(counters.get(name, 0) > done.get(name, 0) for name in ("reboots", "hard_reboots")):
+            self._boot(claim, "Restarting")
+        return str(spec["power"])
 
     # --- console ---
 
     def _boot(self, claim: Claim, word: str) -> None:
         spec = claim.spec
         lines = [f"{word} {spec['name']} ({claim.holder}): {spec['vcpus']} CPUs, {spec['memory_mb']} MB"]
+        if "rescue" in spec.get("disks", ()):
+            lines.append("root is on the rescue disk")
         for i, nic in enumerate(spec.get("nics", ())):
             addresses = " ".join(address["address"] for address in nic.get("addresses", ()))
             lines.append(f"eth{i}: {nic['mac']} {addresses}".rstrip())
@@ -192,7 +207,7 @@ class SimDriver:
         spec = msgspec.json.decode((self.directory / "guest" / id).read_bytes())["spec"]
         return msgspec.json.encode(
             {
-                "state": "running" if thing.facts.get("power") == "on" else "shutdown",
+                "state": _STATES.get(str(thing.facts.get("power")), "shutdown"),
                 "hypervisor": "sim",
                 "memory_maximum": spec["memory_mb"],
                 "cpus": [None] * spec["vcpus"],

@@ -98,9 +98,9 @@ def _debts(tx: Tx, floor: float, stuck_after: float) -> list[Finding]:
 
 def _stuck(tx: Tx, floor: float, stuck_after: float) -> list[Finding]:
     rows = tx.all(
-        "select * from holders where waiting is not null and waiting_since <= :before "
+        "select * from holders where waiting is not null and waiting_since <= :before and (due is null or due <= :now) "
         "order by waiting_since, id limit :limit",
-        before=tx.now - stuck_after, limit=SLICE,
+        before=tx.now - stuck_after, now=tx.now, limit=SLICE,
     )  # fmt: skip
     return [
         Finding(

@@ -228,6 +228,7 @@ def _disks(
     blank = 0
     made = {claim.part for claim in claims if claim.kind == "disk" and claim.agent == row["host"]}
     if row["rescue"] is not None:
+        # The guest boots from its first disk.
         found.append(_root(tx, row, row["rescue"]["image"], "rescue" in made, "rescue"))
     for device in devices:
         if device["destination_type"] != "local":

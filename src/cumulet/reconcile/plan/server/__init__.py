@@ -189,6 +189,6 @@ RULES: tuple[Rule[Server], ...] = (
     show_it_shelved,
     show_it_soft_deleted,
     show_it_as_it_is,
-    wait_to_be_confirmed,
     wait_for_devices,
+    wait_to_be_confirmed,
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cumulet.reconcile.plan.base import Change, Named, Open, Step, Unwant, Wait, name, waiting_for
+from cumulet.reconcile.plan.base import Change, Named, Open, Rest, Step, Unwant, Wait, name, waiting_for
 from cumulet.reconcile.plan.server.changes import BindPort, ChooseTarget, EndMove, MoveOn, SetAttachment
 from cumulet.reconcile.plan.server.devices import volume_claims
 from cumulet.reconcile.plan.server.guest import guest_spec
@@ -227,7 +227,7 @@ def wait_to_be_confirmed(view: Server) -> Step | None:
     if move is None or move.phase != "finished":
         return None
     if move.confirm_at is None:
-        return Wait("waits for its move to be confirmed or reverted")
+        return Rest()
     if view.now < move.confirm_at:
         return Wait("waits for its move to be confirmed or reverted", move.confirm_at)
     return (MoveOn("confirming"),)
