@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import gc
 import sys
+
+#: What the system says when there is no room for what a command prints.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def main() -> None:
@@ -16,7 +21,7 @@ def main() -> None:
 
     from cumulet.cli import cli
     from cumulet.errors import CumuletError, Refused
-    from cumulet.exits import FAILED
+    from cumulet.exits import FAILED, NOT_WRITABLE
 
     try:
         cli.main(standalone_mode=False)
@@ -35,6 +40,16 @@ def main() -> None:
         # Who reads our output has gone, as "head" does.
         sys.stderr.close()
         sys.exit(FAILED)
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        _say(
+            f"{error.filename or 'The output'} cannot be written: {error.strerror}. Make room and try again."
+        )
+        # What is left in the buffer cannot be written either.
+        with contextlib.suppress(OSError):
+            sys.stdout.close()
+        sys.exit(NOT_WRITABLE)
     except CumuletError as error:
         _say(error.message)
         sys.exit(FAILED)

@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 import sys
 from collections.abc import MutableMapping
-from typing import Any
+from typing import Any, TextIO, cast
 
 import structlog
 
 from cumulet.config import Log
 
 _SECRET = re.compile(r"password|secret|token|credential|authorization|private_key", re.IGNORECASE)
+
+
+class Lossy:
+    """A stream for log lines: one that cannot be written, because the disk is full or nobody reads any more, is lost.
+
+    Whoever logs is in the middle of something, and must not fail for it.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.write(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.flush()
 
 
 def configure(config: Log) -> None:
@@ -36,7 +55,7 @@ def configure(config: Log) -> None:
             *render,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(cast(TextIO, Lossy(sys.stderr))),
         cache_logger_on_first_use=True,
     )
     # Libraries log little, and only what goes wrong.

@@ -120,7 +120,11 @@ def _login(url: str, user: str, password: str, project: str) -> Remote:
     try:
         login = http.post("/identity/v3/auth/tokens?nocatalog", json={"auth": auth})
     except httpx2.HTTPError as error:
-        raise Refused(f"The cloud at {url} does not answer: {error}.", NOT_RUNNING) from error
+        raise Refused(
+            f"The cloud at {url} does not answer: {error}. Start it with 'cumulet up', or name another one with --data "
+            "or OS_AUTH_URL.",
+            NOT_RUNNING,
+        ) from error
     if login.status_code != 201:
         raise Refused(
             f"The cloud at {url} did not let {user} in ({login.status_code}). If its password was changed, set OS_AUTH_URL, "

@@ -54,7 +54,8 @@ class Program:
         program = ["tests.process.dying", dies] if dies else ["cumulet"]
         self.process = subprocess.Popen(
             [sys.executable, "-m", *program, *map(str, words)],
-            env=environment(**(env or {})), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **more,
+            env=environment(**(env or {})), text=True, stdout=subprocess.PIPE,
+            **{"stderr": subprocess.STDOUT, **more},
         )  # fmt: skip
         self.lines: list[str] = []
         self._news = threading.Condition()

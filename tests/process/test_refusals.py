@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cumulet.exits import BAD_SETTINGS, DATABASE, IN_USE, NOT_RUNNING, NOT_WRITABLE, PORT, SCHEMA
+from cumulet.exits import BAD_SETTINGS, DATABASE, FAILED, IN_USE, NOT_RUNNING, NOT_WRITABLE, PORT, SCHEMA
 from tests.process.cumulet import Cloud, cloud, environment, run, started, until
 from tests.process.test_hosts import joined
 
@@ -156,6 +156,40 @@ def test_a_full_disk_is_answered_and_nothing_is_lost(directory: Path) -> None:
         assert [f["name"] for f in up.get("/compute/v2.1/flavors")["flavors"]].count("f") == 1
 
 
+def test_a_backup_without_room_says_so_and_leaves_no_half(directory: Path) -> None:
+    with cloud(directory / "data") as up:
+        before = sorted(os.listdir(directory / "data"))
+        up.limit_files(1024)
+        refused(
+            run("backup", directory / "b", "--data", up.directory), FAILED, "could not be copied", "Make room"
+        )
+        up.limit_files(None)
+        assert sorted(os.listdir(directory / "data")) == before
+        assert run("backup", directory / "b", "--data", up.directory).returncode == 0
+
+
+def test_a_log_that_cannot_be_written_stops_nothing(directory: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        env = {"CUMULET_LOG_LEVEL": "debug", "CUMULET_LOG_REQUESTS": "true"}
+        with cloud(directory / "data", env=env, stderr=full) as up:
+            server = up.boot("s")
+            up.await_server(server, "ACTIVE")
+            up.request("DELETE", f"/compute/v2.1/servers/{server}")
+            up.await_server(server, None)
+            assert up.stop() == 0
+
+
+@pytest.mark.parametrize("command", [["settings"], ["up", "--port", "0", "--data"]])
+def test_output_that_cannot_be_written(directory: Path, command: list[str]) -> None:
+    words = [*command, str(directory / "data")] if "up" in command else command
+    with Path("/dev/full").open("w") as full:
+        result = subprocess.run(
+            [sys.executable, "-m", "cumulet", *words], env=environment(), text=True, stdout=full,
+            stderr=subprocess.PIPE, timeout=60,
+        )  # fmt: skip
+    refused(result, NOT_WRITABLE, "cannot be written", "Make room")
+
+
 def test_a_full_disk_at_an_agent_fails_the_step_and_leaves_nothing(directory: Path) -> None:
     with (
         cloud(directory / "data", "--hypervisor", "none") as up,
@@ -165,6 +199,10 @@ def test_a_full_disk_at_an_agent_fails_the_step_and_leaves_nothing(directory: Pa
         server = up.boot("unlucky")
         shown = up.await_server(server, "ERROR")
         assert shown is not None
+        # Whose machine it is, and what it says; no path of the host, and no trace in its log.
+        assert "far: " in shown["fault"]["message"]
+        assert str(directory) not in shown["fault"]["message"]
+        assert "Traceback" not in host.output
         host.limit_files(None)
         up.request("DELETE", f"/compute/v2.1/servers/{server}")
         up.await_server(server, None)

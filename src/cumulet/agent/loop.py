@@ -288,7 +288,7 @@ class Agent:
             thing = await self.drivers[claim.kind].look(claim.id, claim.kind)
         except KeyError:
             thing = None  # no driver: never was a thing
-        except Failed:
+        except (Failed, OSError):
             self._failures[claim.id] = self._failures.get(claim.id, 0) + 1
             self._tasks.pop(claim.id, None)
             self._pause(claim.id)
@@ -329,6 +329,13 @@ class Agent:
             raise
         except (Unreachable, Rejected) as unreachable:
             error = Failed(f"the control plane did not give what was needed: {unreachable}")
+        except OSError as refused:
+            # The machine's own reason, as a full disk: no defect of a driver. Its paths are not for users.
+            log.warning(
+                "the machine refuses", claim=claim.id, step=step, agent=self.name, path=refused.filename,
+                reason=str(refused.strerror or refused), request_id=claim.request_id,
+            )  # fmt: skip
+            error = Failed(f"the machine refuses: {refused.strerror or refused}")
         except Exception as unexpected:
             log.exception(
                 "driver failed", claim=claim.id, step=step, agent=self.name, request_id=claim.request_id
@@ -338,7 +345,7 @@ class Agent:
         if error is not None and driver is not None:
             try:
                 thing = await driver.look(claim.id, claim.kind)
-            except Failed:
+            except (Failed, OSError):
                 unknown = True
         self._tasks.pop(claim.id, None)
         if error is None:
@@ -445,7 +452,7 @@ class Agent:
             return
         try:
             thing = await self.drivers[claim.kind].look(id, claim.kind)
-        except Failed:
+        except (Failed, OSError):
             return
         if id in self._tasks or thing == self.things.get(id):
             return

@@ -21,7 +21,7 @@ from cumulet.api.request import Request, Response, created, no_content, ok
 from cumulet.core import claims, faults, joining
 from cumulet.core.policy import ADMIN
 from cumulet.db.engine import Row, Tx
-from cumulet.errors import Conflict, Forbidden, Invalid
+from cumulet.errors import Conflict, Forbidden, Invalid, Refused, Unavailable
 from cumulet.reconcile import mode
 
 PIECE = 1 << 18
@@ -178,10 +178,16 @@ async def backup(request: Request) -> Response:
     cloud = request.cloud
     if cloud.db.dialect != "sqlite" or cloud.backup is None:
         raise Conflict("This cloud's state is in PostgreSQL: back it up with pg_dump.")
-    work = tempfile.TemporaryDirectory(dir=cloud.config.directory, prefix=".backup-")
     try:
-        file = Path(work.name) / "backup.tar"
+        work = tempfile.TemporaryDirectory(dir=cloud.config.directory, prefix=".backup-")
+    except OSError as error:
+        raise Unavailable(f"The backup cannot be made: {error.strerror}.") from error
+    file = Path(work.name) / "backup.tar"
+    try:
         await anyio.to_thread.run_sync(cloud.backup, file)
+    except Refused as refused:
+        work.cleanup()
+        raise Unavailable(refused.message) from refused
     except BaseException:
         work.cleanup()
         raise
