@@ -137,17 +137,20 @@ def create(
 
 def insert(
     tx: Tx, caller: Caller, volume: Row, *, name: str | None, description: str | None, metadata: Mapping[str, str],
-    group_snapshot_id: str | None = None,
+    group_snapshot_id: str | None = None, image_id: str | None = None,
 ) -> str:  # fmt: skip
-    """The row and holder of a new snapshot, after its quota was checked; return its id. Raises OverQuota."""
+    """The row and holder of a new snapshot, after its quota was checked; return its id. Raises OverQuota.
+
+    ``image_id``: an image that is being made of it, and others; it goes unless the image becomes whole.
+    """
     project_id = caller.project_id or volume["project_id"]
     usage.check(tx, project_id, volume["type_name"], snapshots=1, gigabytes=volume["size"])
     id = tx.uuid()
     holders.create(tx, id, "snapshot", project_id)
     tx.insert(
         "snapshots", id=id, project_id=project_id, user_id=caller.user_id, volume_id=volume["id"],
-        volume_type_id=volume["volume_type_id"], group_snapshot_id=group_snapshot_id, name=name, description=description,
-        desired="available", status="creating", size=volume["size"], metadata=dict(metadata), request_id=caller.request_id,
+        volume_type_id=volume["volume_type_id"], group_snapshot_id=group_snapshot_id, image_id=image_id, name=name,
+        description=description, desired="available", status="creating", size=volume["size"], metadata=dict(metadata), request_id=caller.request_id,
         created_at=tx.now, updated_at=tx.now,
     )  # fmt: skip
     return id

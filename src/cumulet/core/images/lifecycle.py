@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from cumulet.core.images import tasks
@@ -40,8 +40,8 @@ def fill_from_disk(tx: Tx, id: str, *, disk: str, host: str) -> None:
 
 
 def fill(tx: Tx, id: str, origin: Mapping[str, Any], status: str = "saving") -> None:
-    """Fill a queued image: from {"upload": id}, {"url": address}, {"copy": claim of another image}, or
-    {"source": {"claim", "agent"}}.
+    """Fill a queued image: from {"upload": id}, {"url": address}, {"copy": claim of another image},
+    {"source": {"claim", "agent"}}, or {"snapshots": ids}: of volumes, which are the image together.
 
     With an upload or an address ``limit`` is the largest number of bytes that is taken.
     """
@@ -95,6 +95,7 @@ def view(tx: Tx, id: str, limits: Limits) -> plan.Image | None:
         cause=origin.get("cause"),
         size=row["size"],
         source=_source(tx, row, origin.get("source")),
+        snapshots=_snapshots(tx, origin.get("snapshots")),
         claims=claims,
         spec={
             "format": row["disk_format"],
@@ -119,6 +120,15 @@ def _source(tx: Tx, row: Row, source: Mapping[str, str] | None) -> plan.Source |
     return plan.Source(source["claim"], source["agent"], bool(there), spec)
 
 
+def _snapshots(tx: Tx, ids: Sequence[str] | None) -> tuple[str, ...] | None:
+    """The statuses of the snapshots that the image is made of."""
+    if ids is None:
+        return None
+    rows = tx.all("select id, status from snapshots where id in :ids", ids=tuple(ids))
+    found = {row["id"]: row["status"] for row in rows}
+    return tuple(found.get(id, "gone") for id in ids)
+
+
 def apply(tx: Tx, view: plan.Image, change: base.Change) -> None:
     """Write one change of an image's plan, and wake the server that waits for it."""
     match change:
@@ -126,10 +136,15 @@ def apply(tx: Tx, view: plan.Image, change: base.Change) -> None:
             tx.update("images", view.id, **change.values, updated_at=tx.now)
             if "status" in change.values or "desired" in change.values:
                 _end_import(tx, view.id, change.values)
+            if change.values.get("status") == "active" and view.snapshots is not None:
+                # From now on they are the user's, whatever becomes of the image.
+                tx.run("update snapshots set image_id = null where image_id = :id", id=view.id)
         case base.Remove():
             _end_import(tx, view.id, {"error": "the image was deleted"})
             tx.delete("images", view.id)
             holders.remove(tx, view.id)
+            for snapshot in tx.values("select id from snapshots where image_id = :id", id=view.id):
+                holders.touch(tx, snapshot)
         case _:
             raise TypeError(f"an image has no {type(change).__name__}")
     tx.wakes.add(view.id)

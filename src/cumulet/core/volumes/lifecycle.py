@@ -97,6 +97,7 @@ def view(tx: Tx, id: str, limits: Limits) -> plan.Volume | None:
         launched=row["launched_at"] is not None,
         new_size=row.get("new_size"),
         backed_up=row["status"] == "backing-up" and not _backups(tx, kind, id),
+        unwanted=kind == "snapshot" and row["image_id"] is not None and not _image(tx, row["image_id"]),
         uploaded=kind == "volume" and row["status"] == "uploading" and _uploaded(tx, row["upload_image_id"]),
         agents=agents.views(tx, {claim.agent for claim in claims} | ({agent} if agent else set())),
         held=frozenset(
@@ -140,6 +141,11 @@ def _backups(tx: Tx, kind: str, id: str) -> bool:
     where = "snapshot_id = :id" if kind == "snapshot" else "volume_id = :id and snapshot_id is null"
     sql = f"select 1 from volume_backups where {where} and status = 'creating' and desired <> 'gone' limit 1"
     return tx.one(sql, id=id) is not None
+
+
+def _image(tx: Tx, id: str) -> bool:
+    """True while the image that a snapshot is made for is wanted."""
+    return tx.one("select 1 from images where id = :id and desired <> 'gone'", id=id) is not None
 
 
 def _uploaded(tx: Tx, image_id: str | None) -> bool:
@@ -204,6 +210,14 @@ def _set(tx: Tx, view: plan.Volume, change: base.Set) -> None:
         _wake_servers(tx, view.id)
     if view.kind == "backup":
         _wake_original(tx, view.id)
+    if view.kind == "snapshot":
+        _wake_image(tx, tx.value("select image_id from snapshots where id = :id", id=view.id))
+
+
+def _wake_image(tx: Tx, image: str | None) -> None:
+    """An image that is being made of a snapshot waits for it."""
+    if image is not None:
+        holders.touch(tx, image)
 
 
 def _end_restore(tx: Tx, volume_id: str) -> None:
@@ -246,9 +260,10 @@ def _remove(tx: Tx, view: plan.Volume) -> None:
 
 
 def _remove_snapshot(tx: Tx, id: str) -> None:
-    row = tx.one("select volume_id, group_snapshot_id from snapshots where id = :id", id=id)
+    row = tx.one("select volume_id, group_snapshot_id, image_id from snapshots where id = :id", id=id)
     assert row is not None
     tx.delete("snapshots", id)
+    _wake_image(tx, row["image_id"])
     group = row["group_snapshot_id"] or ""
     if tx.one("select 1 from snapshots where group_snapshot_id = :id limit 1", id=group) is None:
         tx.run("delete from volume_group_snapshots where id = :id and status = 'deleting'", id=group)

@@ -1,4 +1,4 @@
--- made by make docs from tables with digest 6dcd5f96127b4d1ab5119ff2a58b25396384713e94ecdebdbf5b663bee63cfb1
+-- made by make docs from tables with digest 375b6aac22e6b12ddb1498b48fcea24ff08f38be4c9db827e621a833f47464f0
 CREATE TABLE flavors (
 	id TEXT NOT NULL, 
 	flavorid TEXT NOT NULL, 
@@ -1523,6 +1523,7 @@ CREATE TABLE snapshots (
 	volume_id TEXT NOT NULL, 
 	volume_type_id TEXT, 
 	group_snapshot_id TEXT, 
+	image_id TEXT, 
 	name TEXT, 
 	description TEXT, 
 	desired TEXT NOT NULL, 
@@ -1545,6 +1546,8 @@ CREATE TABLE snapshots (
 CREATE INDEX ix_snapshots_created_at ON snapshots (created_at, id);
 
 CREATE INDEX ix_snapshots_group_snapshot_id ON snapshots (group_snapshot_id);
+
+CREATE INDEX ix_snapshots_image_id ON snapshots (image_id);
 
 CREATE INDEX ix_snapshots_project_id_created_at ON snapshots (project_id, created_at, id);
 

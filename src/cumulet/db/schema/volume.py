@@ -141,6 +141,8 @@ snapshots = table(
     ref("volume_id", "volumes.id"),
     ref("volume_type_id", "volume_types.id", null=True),
     ref("group_snapshot_id", "volume_group_snapshots.id", null=True),
+    #: The image of a server that it is a part of, until that is whole: without the image nobody wants it.
+    text("image_id", null=True, index=True),
     text("name", null=True),
     text("description", null=True),
     text("desired"),

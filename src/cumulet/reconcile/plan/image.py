@@ -2,7 +2,8 @@
 
 An image's bytes are the claim ``file`` of the image store. They come from an upload, which the store fetches
 from the process that has the client, from an address on the web, which the store reads, from another image, or
-from a ``source``: a copy of a disk or volume, made where that is.
+from a ``source``: a copy of a disk or volume, made where that is. An image of a server that boots from volumes has
+no bytes: it consists of snapshots of these.
 
 What is staged (``uploading``) has its bytes in the store already, and becomes ``active`` when it is imported.
 """
@@ -32,6 +33,8 @@ from cumulet.values import AgentView, Claim
 
 #: An image in one of these gets its bytes.
 FILLING = ("saving", "uploading", "importing")
+#: Statuses of a snapshot that will not be whole.
+_BROKEN = ("error", "deleting", "error_deleting", "gone")
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -68,6 +71,8 @@ class Image(msgspec.Struct, frozen=True):
     #: Bytes of what is staged, once that is known.
     size: int | None = None
     source: Source | None = None
+    #: The statuses of the volume snapshots that it consists of.
+    snapshots: tuple[str, ...] | None = None
     claims: tuple[Claim, ...] = ()
     spec: Mapping[str, Any] = {}
     agents: Mapping[str, AgentView] = {}
@@ -101,6 +106,17 @@ def report_lost_data(view: Image) -> Step | None:
     return (
         (Set({"status": "killed", "origin": None}),) if view.status != "killed" else Wait("its data is lost")
     )
+
+
+def wait_for_its_snapshots(view: Image) -> Step | None:
+    """It is whole when they all are; without one of them it would be of no use, and the others go with it."""
+    if view.status not in FILLING or view.snapshots is None:
+        return None
+    if any(status in _BROKEN for status in view.snapshots):
+        return (Set({"desired": "gone"}),)
+    if "creating" in view.snapshots:
+        return Wait("waits for the snapshots of the volumes")
+    return (Set({"status": "active", "size": 0, "origin": None}),)
 
 
 def give_up_what_cannot_be_filled(view: Image) -> Step | None:
@@ -215,6 +231,7 @@ RULES: tuple[Rule[Image], ...] = (
     wait_until_it_is_removed,
     remove_the_record,
     report_lost_data,
+    wait_for_its_snapshots,
     give_up_what_cannot_be_filled,
     want_a_copy,
     let_the_original_go,

@@ -85,6 +85,8 @@ class Volume(msgspec.Struct, frozen=True):
     uploaded: bool = False
     #: Nobody makes a backup of it any more.
     backed_up: bool = False
+    #: It was made for an image that there will not be.
+    unwanted: bool = False
     agents: Mapping[str, AgentView] = {}
     held: frozenset[str] = frozenset()
 
@@ -124,6 +126,12 @@ def want_no_export_that_is_not_used(view: Volume) -> Step | None:
     used = {export.attachment for export in view.exports}
     gone = tuple(claim.id for claim in _exports(view) if claim.wanted and claim.part not in used)
     return (Unwant(gone),) if gone else None
+
+
+def go_with_its_image(view: Volume) -> Step | None:
+    if not view.unwanted or view.desired == "gone":
+        return None
+    return (Set({"desired": "gone", "status": "deleting"}),)
 
 
 def want_it_no_more(view: Volume) -> Step | None:
@@ -299,6 +307,7 @@ def wait_for_exports(view: Volume) -> Step | None:
 RULES: tuple[Rule[Volume], ...] = (
     end_attachments,
     want_no_export_that_is_not_used,
+    go_with_its_image,
     want_it_no_more,
     wait_until_it_is_removed,
     wait_for_its_snapshots,
