@@ -35,6 +35,8 @@ build_attempts = 1
 COMPUTE, NETWORK, VOLUME, IMAGE, PLACEMENT, OURS = (
     "/compute/v2.1", "/network/v2.0", "/volume/v3", "/image/v2", "/placement", "/cumulet/v1",
 )  # fmt: skip
+#: What ``Demo.look`` has that is a sum, and not a list of things.
+_SUMS = ("allocations", "quota")
 
 
 class Check(msgspec.Struct):
@@ -338,16 +340,15 @@ class Demo:
         self.wait(self._at_rest, "the cloud to come to rest")
         after = self.look()
         same = {name: after[name] == self.before[name] for name in self.before}
-        self.screen.show(
-            "nothing is left: " + ", ".join(f"{name} {'=' if ok else 'DIFFER'}" for name, ok in same.items())
-        )
+        alike = [name if name in _SUMS else f"{len(after[name])} {name}" for name, ok in same.items() if ok]
+        self.screen.show(f"as before: {', '.join(alike)}")
         if not everything:
             port = self.cloud.get(f"{NETWORK}/ports/{self.port}")["port"]
             self.check(path, "the user's port is free again", not port["device_id"])
             self.check(path, "the user's volume is available again", self.volume_status() == "available")
         self.check(path, promise, all(same.values()))
         for name in (name for name, ok in same.items() if not ok):
-            self.screen.show(f"{name}: before {self.before[name]}, after {after[name]}")
+            self.screen.show(f"DIFFERENT: {name}: before {self.before[name]}, after {after[name]}")
 
     def claims(self, server: str) -> list[dict[str, Any]]:
         """What a server holds; nothing when nobody knows it any more."""
