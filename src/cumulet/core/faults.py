@@ -109,10 +109,6 @@ def listing(tx: Tx) -> list[Row]:
     return tx.all("select * from faults order by created_at, id")
 
 
-def any_rules(tx: Tx) -> bool:
-    return tx.one("select 1 from faults limit 1") is not None
-
-
 def strike(tx: Tx, agent: str, claim_id: str, step: str, moment: str) -> Strike:
     """What happens to an agent at a step of a claim. A rule with a count is used up by it, holds excepted."""
     subject = _subject(tx, agent, claim_id)

@@ -17,6 +17,7 @@ from cumulet.core.network_resources import (
     Listing,
     Noun,
     bump,
+    own,
     owner_of,
     set_tags,
     stamps,
@@ -54,25 +55,17 @@ def _bad(message: str) -> Invalid:
 # --- reading ---
 
 
-def _visible(where: Where, rights: Rights) -> None:
-    reach = rights.reach("get_floatingip")
-    if reach == "own":
-        where.add("n.project_id = :caller_project", caller_project=rights.project)
-    elif reach == "none":
-        where.add("1 = 0")
-
-
 def page(tx: Tx, rights: Rights, listing: Listing) -> list[Row]:
     """A page of the floating IPs that the caller sees, complete."""
     where = Where()
-    _visible(where, rights)
+    own(where, rights, "get_floatingip")
     return _complete(tx, page_of(tx, NOUN, where, listing))
 
 
 def find(tx: Tx, rights: Rights, id: str) -> Row:
     """The floating IP's row. Raises NotFound."""
     where = Where()
-    _visible(where, rights)
+    own(where, rights, "get_floatingip")
     where.add("n.id = :id", id=id)
     row = tx.one(f"select n.* from floatingips n where {where.sql}", **where.params)
     if row is None:

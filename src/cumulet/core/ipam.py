@@ -87,11 +87,6 @@ def eui64(cidr: str, mac: str) -> str:
     return str(ipaddress.IPv6Address(int(network(cidr).network_address) + low))
 
 
-def is_eui64(address: str) -> bool:
-    """True if the address looks as if it was made from a MAC address."""
-    return version(address) == 6 and int(ipaddress.ip_address(address)) >> 24 & 0xFFFF == 0xFFFE
-
-
 def assignable(cidr: str, address: str, owner: str = "") -> bool:
     """True if a port may have the address on the subnet.
 

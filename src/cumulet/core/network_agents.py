@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cumulet.core import hosts
-from cumulet.core.network_resources import MAX_ROWS, Column, Listing, Noun
+from cumulet.core.network_resources import MAX_ROWS, Column, Listing, Noun, row_of
 from cumulet.core.network_resources import page as page_of
 from cumulet.core.rights import Rights
 from cumulet.db.engine import Row, Tx
@@ -56,11 +56,7 @@ def show(tx: Tx, rights: Rights, id: str) -> Row:
     """An agent. Raises NotFound."""
     where = Where()
     _visible(where, rights)
-    where.add("n.id = :id", id=id)
-    row = tx.one(f"select {NOUN.select} from agents n where {where.sql}", **where.params)
-    if row is None:
-        raise NOUN.missing(id)
-    return _complete([row])[0]
+    return _complete([row_of(tx, NOUN, where, id)])[0]
 
 
 def of_holder(tx: Tx, rights: Rights, table: str, id: str) -> list[Row]:

@@ -111,6 +111,24 @@ STANDARD: Mapping[str, Column] = {
 }
 
 
+def own(where: Where, rights: Rights, rule: str) -> None:
+    """Let through what the rule lets the caller see: all, its project's own, or nothing."""
+    reach = rights.reach(rule)
+    if reach == "own":
+        where.add("n.project_id = :caller_project", caller_project=rights.project)
+    elif reach == "none":
+        where.add("1 = 0")
+
+
+def row_of(tx: Tx, noun: Noun, where: Where, id: str) -> Row:
+    """The row of one of those that ``where`` lets through. Raises NotFound."""
+    where.add("n.id = :id", id=id)
+    row = tx.one(f"select {noun.select} from {noun.source} where {where.sql}", **where.params)
+    if row is None:
+        raise noun.missing(id)
+    return row
+
+
 def page(tx: Tx, noun: Noun, where: Where, listing: Listing) -> list[Row]:
     """One page of what ``where`` lets through.
 

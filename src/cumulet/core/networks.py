@@ -17,6 +17,7 @@ from cumulet.core.network_resources import (
     bump,
     flag,
     owner_of,
+    row_of,
     set_tags,
     stamps,
     with_tags,
@@ -111,11 +112,7 @@ def find(tx: Tx, rights: Rights, id: str) -> Row:
     """The network's row; ``shared`` says whether it is so for the caller. Raises NotFound."""
     where = Where()
     visible(where, rights)
-    where.add("n.id = :id", id=id)
-    row = tx.one(f"select {NOUN.select} from networks n where {where.sql}", **where.params)
-    if row is None:
-        raise NOUN.missing(id)
-    return _seen(row)
+    return _seen(row_of(tx, NOUN, where, id))
 
 
 def show(tx: Tx, rights: Rights, id: str) -> Row:

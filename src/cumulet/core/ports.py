@@ -19,6 +19,7 @@ from cumulet.core.network_resources import (
     any_of,
     bump,
     owner_of,
+    row_of,
     set_tags,
     stamps,
     with_tags,
@@ -147,11 +148,7 @@ def find(tx: Tx, rights: Rights, id: str) -> Row:
     """The port's row. Raises NotFound."""
     where = Where()
     _visible(where, rights)
-    where.add("n.id = :id", id=id)
-    row = tx.one(f"select {NOUN.select} from {NOUN.source} where {where.sql}", **where.params)
-    if row is None:
-        raise NOUN.missing(id)
-    return row
+    return row_of(tx, NOUN, where, id)
 
 
 def show(tx: Tx, rights: Rights, id: str) -> Row:
@@ -571,7 +568,7 @@ def name(tx: Tx, port_id: str, server_id: str, hostname: str) -> str:
 def bind(tx: Tx, port_id: str, host_name: str) -> None:
     """The port, and those that its trunk carries, are to be on a host. Missing is fine.
 
-    It is up once that is seen (``activate``).
+    It is up once its agent has seen it there: see core.holding.
     """
     for id in (port_id, *_carried(tx, port_id)):
         tx.run(
@@ -592,27 +589,6 @@ def _carried(tx: Tx, port_id: str) -> list[str]:
         "order by s.port_id",
         id=port_id,
     )
-
-
-def activate(tx: Tx, port_id: str) -> bool:
-    """The port was seen up where it is bound; True if that is news."""
-    return _set_status(tx, port_id, "ACTIVE", "binding_host <> ''")
-
-
-def deactivate(tx: Tx, port_id: str) -> bool:
-    """The port was seen down; True if that is news."""
-    return _set_status(tx, port_id, "DOWN", "1 = 1")
-
-
-def _set_status(tx: Tx, port_id: str, status: str, condition: str) -> bool:
-    changed = tx.run(
-        f"update ports set status = :status, updated_at = :now, revision_number = revision_number + 1 "
-        f"where id = :id and status <> :status and {condition}",
-        status=status,
-        now=tx.now,
-        id=port_id,
-    )
-    return changed > 0
 
 
 def unbind(tx: Tx, port_id: str) -> None:

@@ -19,9 +19,6 @@ DUPLICATE_NAME = "placement.duplicate_name"
 IN_USE = "placement.resource_provider.inuse"
 HAS_CHILDREN = "placement.resource_provider.cannot_delete_parent"
 
-#: Aggregates that a provider can be a member of.
-AGGREGATES = 1000
-
 
 class Provider(msgspec.Struct, frozen=True):
     """A resource provider."""

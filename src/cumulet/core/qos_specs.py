@@ -12,7 +12,6 @@ from cumulet.db.query import MarkerNotFound, Query, Where, page
 from cumulet.errors import Conflict, Invalid, NotFound
 from cumulet.values import Caller
 
-CONSUMERS = ("front-end", "back-end", "both")
 #: Pairs of one set of specs at the most.
 SPECS = 256
 SORTABLE: Mapping[str, str] = {name: name for name in ("created_at", "id", "name", "consumer")}

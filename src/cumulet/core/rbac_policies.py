@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from cumulet.core import network_quotas, networks, securitygroups
-from cumulet.core.network_resources import Column, Item, Listing, Noun, bump, owner_of
+from cumulet.core.network_resources import Column, Item, Listing, Noun, bump, own, owner_of, row_of
 from cumulet.core.network_resources import page as page_of
 from cumulet.core.rights import Rights
 from cumulet.db.engine import Duplicate, Row, Tx
@@ -37,30 +37,18 @@ NOUN = Noun(
 )
 
 
-def _visible(where: Where, rights: Rights) -> None:
-    reach = rights.reach("get_rbac_policy")
-    if reach == "own":
-        where.add("n.project_id = :caller_project", caller_project=rights.project)
-    elif reach == "none":
-        where.add("1 = 0")
-
-
 def page(tx: Tx, rights: Rights, listing: Listing) -> list[Row]:
     """A page of the shares that the caller made; for an administrator of all."""
     where = Where()
-    _visible(where, rights)
+    own(where, rights, "get_rbac_policy")
     return page_of(tx, NOUN, where, listing)
 
 
 def show(tx: Tx, rights: Rights, id: str) -> Row:
     """A share. Raises NotFound."""
     where = Where()
-    _visible(where, rights)
-    where.add("n.id = :id", id=id)
-    row = tx.one(f"select n.* from rbac_policies n where {where.sql}", **where.params)
-    if row is None:
-        raise NOUN.missing(id)
-    return row
+    own(where, rights, "get_rbac_policy")
+    return row_of(tx, NOUN, where, id)
 
 
 def create(tx: Tx, rights: Rights, item: Item) -> Row:

@@ -23,7 +23,9 @@ from cumulet.core.network_resources import (
     Listing,
     Noun,
     bump,
+    own,
     owner_of,
+    row_of,
     set_tags,
     stamps,
     with_tags,
@@ -61,30 +63,18 @@ def _bad(message: str) -> Invalid:
 # --- reading ---
 
 
-def _visible(where: Where, rights: Rights) -> None:
-    reach = rights.reach("get_router")
-    if reach == "own":
-        where.add("n.project_id = :caller_project", caller_project=rights.project)
-    elif reach == "none":
-        where.add("1 = 0")
-
-
 def page(tx: Tx, rights: Rights, listing: Listing) -> list[Row]:
     """A page of the routers that the caller sees, complete."""
     where = Where()
-    _visible(where, rights)
+    own(where, rights, "get_router")
     return _complete(tx, page_of(tx, NOUN, where, listing))
 
 
 def find(tx: Tx, rights: Rights, id: str) -> Row:
     """The router's row. Raises NotFound."""
     where = Where()
-    _visible(where, rights)
-    where.add("n.id = :id", id=id)
-    row = tx.one(f"select n.* from routers n where {where.sql}", **where.params)
-    if row is None:
-        raise NOUN.missing(id)
-    return row
+    own(where, rights, "get_router")
+    return row_of(tx, NOUN, where, id)
 
 
 def show(tx: Tx, rights: Rights, id: str) -> Row:

@@ -15,6 +15,7 @@ from cumulet.core.network_resources import (
     bump,
     drop_tags,
     owner_of,
+    row_of,
     set_tags,
     stamps,
     with_tags,
@@ -69,11 +70,7 @@ def find(tx: Tx, rights: Rights, id: str) -> Row:
     """The pool's row. Raises NotFound."""
     where = Where()
     _visible(where, rights)
-    where.add("n.id = :id", id=id)
-    row = tx.one(f"select n.* from subnetpools n where {where.sql}", **where.params)
-    if row is None:
-        raise NOUN.missing(id)
-    return row
+    return row_of(tx, NOUN, where, id)
 
 
 def show(tx: Tx, rights: Rights, id: str) -> Row:

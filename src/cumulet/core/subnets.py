@@ -15,6 +15,7 @@ from cumulet.core.network_resources import (
     bump,
     flag,
     owner_of,
+    row_of,
     set_tags,
     stamps,
     with_tags,
@@ -100,11 +101,7 @@ def find(tx: Tx, rights: Rights, id: str) -> Row:
     """The subnet's row. Raises NotFound."""
     where = Where()
     _visible(where, rights)
-    where.add("n.id = :id", id=id)
-    row = tx.one(f"select {NOUN.select} from {NOUN.source} where {where.sql}", **where.params)
-    if row is None:
-        raise NOUN.missing(id)
-    return row
+    return row_of(tx, NOUN, where, id)
 
 
 def check_seen(

@@ -70,11 +70,6 @@ def list_or_empty(value: Any) -> Any:
     return [] if value is None else value
 
 
-def dict_or_empty(value: Any) -> Any:
-    """Null as an empty object."""
-    return {} if value is None else value
-
-
 def text_or_empty(value: Any) -> Any:
     """Null as an empty text."""
     return "" if value is None else value
