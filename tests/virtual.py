@@ -24,6 +24,13 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
+        self._idle: list[asyncio.Future[None]] = []
+
+    async def idle(self) -> None:
+        """Wait until nobody can go on unless time passes; none passes."""
+        waiter: asyncio.Future[None] = self.create_future()
+        self._idle.append(waiter)
+        await waiter
 
     def time(self) -> float:
         return self.now
@@ -33,6 +40,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         while scheduled and scheduled[0]._cancelled:
             heapq.heappop(scheduled)._scheduled = False
             self._timer_cancelled_count -= 1  # type: ignore[attr-defined]
+        if not self._ready and self._idle:  # type: ignore[attr-defined]
+            for waiter in self._idle:
+                if not waiter.done():
+                    waiter.set_result(None)
+            self._idle.clear()
         if not self._ready:  # type: ignore[attr-defined]
             if not scheduled:
                 raise RuntimeError("everybody waits for ever")

@@ -6,7 +6,6 @@ the run fails if a step that a server takes was not hit by every fault.
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import tempfile
 from collections.abc import Iterator
@@ -118,11 +117,12 @@ async def _built(case: Case, server: str) -> bool:
 
 async def _struck(case: Case, rule: str, server: str) -> bool:
     """Wait until the rule has hit, or the cloud is at rest without it."""
-    for _ in range(4000):
+    found: list[bool] = []
+
+    async def known() -> bool:
         row = next((row for row in await case.db.read(faults.listing) if row["id"] == rule), None)
-        if row is None or row["hits"]:
-            return True
-        if await case._at_rest():
-            return False
-        await asyncio.sleep(0.005)
-    raise AssertionError("the fault does not strike, and the cloud does not come to rest")
+        found.append(row is None or row["hits"] > 0)
+        return found[-1] or await case._at_rest()
+
+    await case.until(known, "the fault to strike, or the cloud to come to rest")
+    return found[-1]

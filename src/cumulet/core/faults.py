@@ -100,7 +100,8 @@ def _announce(tx: Tx) -> None:
     """Agents learn from their next answer whether there are rules; holders that were held are looked at again."""
     tx.wakes.update({"faults", *tx.values("select id from agents")})
     tx.run(
-        "update holders set due = :now where rule = 'choose a host' or rule = 'choose a back end'", now=tx.now
+        "update holders set due = :now where rule in ('choose a host', 'choose a target', 'choose a back end')",
+        now=tx.now,
     )
     tx.wakes.add("due")
 

@@ -150,7 +150,7 @@ def apply(tx: Tx, view: plan.Thing, change: base.Change) -> None:
         # that may be in a transaction that is still open.
         for server in tx.values(
             "select s.id from ports p join servers s on s.id = p.device_id "
-            "where p.id = :id and s.vm_state in ('building', 'shelved_offloaded')",
+            "where p.id = :id and (s.vm_state in ('building', 'shelved_offloaded') or s.migration_id is not null)",
             id=view.id,
         ):
             holders.touch(tx, server)
