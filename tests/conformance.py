@@ -17,13 +17,17 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+import httpx2
 
 from cumulet.config import Auth
 from tests import everything
@@ -44,6 +48,8 @@ OPTIONS = {
     "compute.min_compute_nodes": "3",
     "identity-feature-enabled.security_compliance": "True",
     "volume.storage_protocol": "sim",
+    # As the image service has it by default: whoever may say where an image's bytes are may change them.
+    "image-feature-enabled.manage_locations": "False",
 }
 #: What no simulated guest can do: it asks for the answer to a ping.
 LEFT_OUT = r"tempest\.scenario\.test_network_basic_ops\.TestNetworkBasicOps\.test_network_basic_ops\b"
@@ -107,7 +113,50 @@ def main(words: list[str]) -> int:
                 return running.wait() or (1 if changed else 0)
             finally:
                 running.terminate()
+                print(_speed(up), flush=True)
                 (work / "cloud.log").write_text(log + up.output)
+
+
+#: What the design has a budget for, by the labels of the metrics: how many milliseconds.
+BUDGETS = {
+    "discovery": (("root", "/", "GET"), 1),
+    "show a server": (("compute", "/v2.1/servers/{server_id}", "GET"), 2),
+    "check a token": (("identity", "/v3/auth/tokens", "GET"), 2),
+}
+
+
+def _speed(up: Cloud) -> str:
+    """How long the cloud took over requests, as its metrics tell, and how many it failed at."""
+    try:
+        text = up.http.get("/metrics").text
+    except httpx2.HTTPError as error:
+        return f"no metrics: {error}"
+    all_: Counter[float] = Counter()
+    found: dict[tuple[str, ...], Counter[float]] = {}
+    failed = 0
+    for line in text.splitlines():
+        labels = dict(re.findall(r'(\w+)="([^"]*)"', line))
+        value = float(line.rsplit(" ", 1)[1]) if labels else 0.0
+        if line.startswith("cumulet_requests_total") and labels["status"] == "500":
+            failed += int(value)
+        if "_bucket{" in line and labels["area"] != "agent":  # agents wait for news as they should
+            of = (labels["area"], labels["route"], labels["method"])
+            found.setdefault(of, Counter())[float(labels["le"])] += int(value)
+            all_[float(labels["le"])] += int(value)
+    lines = [f"requests: {_within(all_)}; {failed} answered with 500"]
+    for what, (of, budget) in BUDGETS.items():
+        if of in found:
+            lines.append(f"{what} (budget {budget} ms): {_within(found[of])}")
+    return "\n".join(lines)
+
+
+def _within(buckets: Counter[float]) -> str:
+    """ "1200, half within 1 ms, 99 % within 25 ms" """
+    total = max(buckets.values())
+    bounds = {
+        share: next(b for b in sorted(buckets) if buckets[b] >= share * total) for share in (0.5, 0.95, 0.99)
+    }
+    return f"{total:.0f}, " + ", ".join(f"{share:.0%} within {1000 * b:g} ms" for share, b in bounds.items())
 
 
 def _settled(up: Cloud) -> dict[str, Any]:

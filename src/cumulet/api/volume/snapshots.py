@@ -220,7 +220,7 @@ _ALL = "/v3/snapshots"
 _ONE = f"{_ALL}/{{snapshot_id}}"
 _META = f"{_ONE}/metadata"
 _ADMIN = "volume_extension:snapshot_admin_actions"
-_UPDATE_STATUS = "volume_extension:snapshot_actions:update_snapshot_status"
+_UPDATE_STATUS = "snapshot_extension:snapshot_actions:update_snapshot_status"
 
 ROUTES = (
     Route("GET", _ALL, index, "volume:get_all_snapshots", READER),
