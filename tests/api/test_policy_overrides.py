@@ -14,8 +14,6 @@ from cumulet.db.engine import PostgresDatabase, SqliteDatabase
 
 pytestmark = pytest.mark.anyio
 
-KEYPAIRS = "/compute/v2.1/os-keypairs"
-
 
 @contextlib.asynccontextmanager
 async def ruled(
@@ -28,19 +26,31 @@ async def ruled(
         yield cloud
 
 
-async def test_a_rule_forbids_and_another_allows(
-    db: SqliteDatabase | PostgresDatabase, tmp_path: Path
+#: Rule and check, and the request that shows it: (method, path, body, status without the rule, status with it).
+EFFECTS = {
+    '"identity:list_users": "@"': ("GET", "/identity/v3/users", None, 403, 200),
+    '"identity:list_regions": "!"': ("GET", "/identity/v3/regions", None, 200, 403),
+    '"get_images": "not role:reader"': ("GET", "/image/v2/images", None, 200, 403),
+    '"add_image": "!"': ("POST", "/image/v2/images", {"name": "i"}, 201, 403),
+    '"os_compute_api:os-keypairs:index": "!"': ("GET", "/compute/v2.1/os-keypairs", None, 200, 403),
+    '"os_compute_api:os-hypervisors:list": "role:reader"': ("GET", "/compute/v2.1/os-hypervisors", None, 403, 200),
+    '"create_subnetpool": "!"': ("POST", "/network/v2.0/subnetpools", {"subnetpool": {"name": "p", "prefixes": ["10.9.0.0/16"]}}, 201, 403),
+    '"create_network:shared": "role:member"': ("POST", "/network/v2.0/networks", {"network": {"shared": True}}, 403, 201),
+    '"placement:traits:list": "role:reader"': ("GET", "/placement/traits", None, 403, 200),
+    '"volume:create": "role:creator"': ("POST", "/volume/v3/volumes", {"volume": {"size": 1}}, 202, 403),
+    '"volume_extension:hosts": "@"': ("GET", "/volume/v3/os-hosts", None, 403, 200),
+    '"cumulet:agents:list": "role:member"': ("GET", "/cumulet/v1/agents", None, 403, 200),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+async def test_rules_of_every_service_decide(
+    db: SqliteDatabase | PostgresDatabase, tmp_path: Path, replaced: bool
 ) -> None:
-    text = """
-        "os_compute_api:os-keypairs:index": "!"
-        "os_compute_api:os-hypervisors:list": "role:reader"
-        "get_images": "not role:reader"
-    """
-    async with ruled(db, tmp_path, text) as cloud:
-        assert (await cloud.get(KEYPAIRS, as_="demo")).status_code == 403
-        assert (await cloud.get("/compute/v2.1/os-hypervisors", as_="demo")).status_code == 200
-        assert (await cloud.get("/image/v2/images", as_="demo")).status_code == 403
-        assert (await cloud.get("/compute/v2.1/flavors", as_="demo")).status_code == 200
+    async with ruled(db, tmp_path, "\n".join(EFFECTS) if replaced else "") as cloud:
+        for rule, (method, path, body, without, with_) in EFFECTS.items():
+            answer = await cloud.request(method, path, json=body, version="placement 1.39")
+            assert answer.status_code == (with_ if replaced else without), (rule, answer.text)
 
 
 async def test_who_passes_the_admin_rule_sees_the_things_of_all(
