@@ -169,6 +169,23 @@ _ACTION_OF_SERVER: Mapping[str, Any] = {
     "addFixedIp": {"networkId": "{network}"},
     "removeFixedIp": {"address": "192.0.2.9"},
     "os-getConsoleOutput": {},
+    "pause": None,
+    "unpause": None,
+    "suspend": None,
+    "resume": None,
+    "restore": None,
+    "rescue": {"rescue_image_ref": "{image}"},
+    "unrescue": None,
+    "rebuild": {"imageRef": "{image}"},
+    "changePassword": {"adminPass": "x"},
+    "createImage": {"name": "x"},
+    "createBackup": {"name": "x", "backup_type": "daily", "rotation": 1},
+    "resize": {"flavorRef": "{flavor}"},
+    "confirmResize": None,
+    "revertResize": None,
+    "migrate": None,
+    "os-migrateLive": {"host": None, "block_migration": "auto"},
+    "evacuate": {},
 }
 _ACTION_OF_VOLUME: Mapping[str, Any] = {
     "os-attach": {"instance_uuid": "{server}", "mountpoint": "/dev/vdc"},
@@ -250,6 +267,9 @@ BODIES: dict[str, Any] = {
         f"compute POST /v2.1/{root}/{{server_id}}/action {name}": {name: value}
         for root in ("servers", "os-volumes_boot")
         for name, value in _ACTION_OF_SERVER.items()
+    },
+    "compute POST /v2.1/servers/{server_id}/migrations/{migration_id}/action force_complete": {
+        "force_complete": None
     },
     **{
         f"compute PUT /v2.1/{gone}": {}

@@ -125,6 +125,32 @@ async def act(
     return await cloud.post(f"{URL}/{id}/action", as_=as_, json={action: value}, version=version)
 
 
+async def console(cloud: TestCloud, id: str, **more: Any) -> list[str]:
+    """The lines of a server's console, without their times."""
+    answer = await act(cloud, id, "os-getConsoleOutput", more)
+    assert answer.status_code == 200, answer.text
+    return [line.split("] ", 1)[1] for line in answer.json()["output"].splitlines()]
+
+
+async def recorded(cloud: TestCloud, id: str) -> list[str]:
+    """The actions of a server, the newest first."""
+    answer = await cloud.get(f"{URL}/{id}/os-instance-actions", version=NEWEST)
+    return [action["action"] for action in answer.json()["instanceActions"]]
+
+
+async def events(cloud: TestCloud, id: str) -> list[tuple[str, str, str | None, str | None]]:
+    """(action, event, result, message) of all that was done to a server, the newest first; each action has one event."""
+    listed = await cloud.get(f"{URL}/{id}/os-instance-actions", as_="admin", version=NEWEST)
+    found = []
+    for action in listed.json()["instanceActions"]:
+        path = f"{URL}/{id}/os-instance-actions/{action['request_id']}"
+        shown = (await cloud.get(path, as_="admin", version=NEWEST)).json()["instanceAction"]
+        (event,) = shown["events"]
+        assert (event["finish_time"] is None) == (event["result"] is None)
+        found.append((action["action"], event["event"], event["result"], action["message"]))
+    return found
+
+
 async def remove(cloud: TestCloud, id: str, *, as_: str = "demo") -> None:
     """Delete the server and wait until it is gone."""
     answer = await cloud.delete(f"{URL}/{id}", as_=as_)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.cloud import CHEAP, TestCloud, running_cloud, until
@@ -14,10 +13,12 @@ from tests.servers import (
     act,
     attachments,
     boot,
+    console,
     make_image,
     make_volume,
     post,
     private,
+    recorded,
     remove,
     settled,
     show,
@@ -41,17 +42,6 @@ async def cloud(db: SqliteDatabase | PostgresDatabase, directory: Path) -> Async
 @pytest.fixture
 async def image(cloud: TestCloud) -> str:
     return await make_image(cloud)
-
-
-async def console(cloud: TestCloud, id: str, **more: Any) -> list[str]:
-    answer = await act(cloud, id, "os-getConsoleOutput", more)
-    assert answer.status_code == 200, answer.text
-    return [line.split("] ", 1)[1] for line in answer.json()["output"].splitlines()]
-
-
-async def recorded(cloud: TestCloud, id: str) -> list[str]:
-    answer = await cloud.get(f"{URL}/{id}/os-instance-actions", version=NEWEST)
-    return [action["action"] for action in answer.json()["instanceActions"]]
 
 
 async def test_stopped_started_rebooted(cloud: TestCloud, image: str) -> None:

@@ -62,6 +62,7 @@ def facts(kind: Kind, config: Config, directory: Path) -> dict[str, Any]:
             "hypervisor": config.hosts.hypervisor,
             "inventories": inventories(config),
             "booted_at": booted_at(),
+            "passwords": True,
         }
     if kind == "volume":
         return {

@@ -9,9 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from cumulet.core import history, numbers, scheduling
+from cumulet.core.servers import find
 from cumulet.db.engine import Row, Tx
+from cumulet.db.query import Query, Where, page
+from cumulet.errors import NotFound
 from cumulet.reconcile.schedule import Ask, Refused
+from cumulet.values import Caller
 
 #: What is shown of a phase that says it by itself.
 STATUS = {"finishing": "post-migrating", "confirming": "confirming", "reverting": "reverting"}
@@ -59,6 +65,7 @@ def choose_target(tx: Tx, server: Row, move: Row, ask: Ask) -> str | None:
     if isinstance(found, Refused):
         scheduling.pass_on(tx, move["id"], server["id"], "INSTANCE")
         tx.update("migrations", move["id"], phase="", status="error", error=found.reason, updated_at=tx.now)
+        tx.update("servers", server["id"], **of_flavor(move["old_flavor"]))
         return None
     tx.update("migrations", move["id"], target=found.host, target_name=found.name, updated_at=tx.now)
     return found.host
@@ -114,3 +121,60 @@ def close(tx: Tx, server_id: str) -> None:
         done = move["phase"] in ("finished", "confirming")
         status = "confirmed" if done else "error"
         tx.update("migrations", move["id"], phase="", status=status, updated_at=tx.now)
+
+
+# --- to be read ---
+
+#: Of a live migration that is under way.
+IN_PROGRESS = ("queued", "preparing", "running", "post-migrating")
+
+
+class Listing(msgspec.Struct, frozen=True, kw_only=True):
+    """What a list is narrowed by."""
+
+    query: Query = Query()
+    #: Newest first, in pages; else the oldest first.
+    newest: bool = True
+    #: Column → the value that it has.
+    equal: Mapping[str, str] = {}
+    #: A host that it comes from or goes to.
+    host: str | None = None
+    changed_since: float | None = None
+    changed_before: float | None = None
+
+
+def listing(tx: Tx, asked: Listing) -> list[Row]:
+    """A page of all moves that were ever begun, but for those of servers that nobody remembers. Raises MarkerNotFound."""
+    where = Where()
+    for column, value in asked.equal.items():
+        where.equal(column, value)
+    if asked.host is not None:
+        where.add("source_name = :host or target_name = :host", host=asked.host)
+    if asked.changed_since is not None:
+        where.add("updated_at >= :since", since=asked.changed_since)
+    if asked.changed_before is not None:
+        where.add("updated_at <= :before", before=asked.changed_before)
+    order = (("created_at", "desc"), ("number", "desc")) if asked.newest else (("number", "asc"),)
+    return page(tx, "migrations", where, asked.query, {}, order)
+
+
+def in_progress(tx: Tx, caller: Caller, server_id: str) -> list[Row]:
+    """The live migrations of a server that are under way. Raises NotFound."""
+    find.find(tx, caller, server_id)
+    return tx.all(
+        "select * from migrations where server_id = :id and type = 'live-migration' and status in :now order by number",
+        id=server_id, now=IN_PROGRESS,
+    )  # fmt: skip
+
+
+def show(tx: Tx, caller: Caller, server_id: str, number: int) -> Row:
+    """One of them. Raises NotFound."""
+    find.find(tx, caller, server_id)
+    row = tx.one("select * from migrations where server_id = :id and number = :n", id=server_id, n=number)
+    if row is None:
+        raise NotFound(f"In-progress live migration {number} is not found for server {server_id}.")
+    if row["type"] != "live-migration":
+        raise NotFound(f"Migration {number} for server {server_id} is not live-migration.")
+    if row["status"] not in IN_PROGRESS:
+        raise NotFound(f"Live migration {number} for server {server_id} is not in progress.")
+    return row

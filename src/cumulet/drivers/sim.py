@@ -89,7 +89,8 @@ class SimDriver:
     async def ensure(self, claim: Claim) -> Thing:
         before = await self.look(claim.id, claim.kind)
         facts = self._facts(claim, dict(before.facts) if before else {})
-        self._write(claim.kind, claim.id, {"spec": claim.spec, "facts": facts}, new=before is None)
+        spec = {name: value for name, value in claim.spec.items() if name != "admin_password"}
+        self._write(claim.kind, claim.id, {"spec": spec, "facts": facts}, new=before is None)
         return Thing(claim.kind, facts)
 
     async def remove(self, claim: Claim) -> None:
@@ -139,6 +140,9 @@ class SimDriver:
     def _guest(self, claim: Claim, before: dict[str, Any]) -> dict[str, Any]:
         spec = claim.spec
         counters = spec.get("counters", {})
+        done = before.get("counters", {})
+        if "admin_password" in spec and counters.get("passwords", 0) > done.get("passwords", 0):
+            self._log(claim, "The administrator has a new password")
         facts = {
             "power": self._powered(claim, before),
             "counters": counters,

@@ -46,6 +46,8 @@ class HostFacts(msgspec.Struct):
     hypervisor_version: _Amount = 0
     host_ip: _Text = ""
     booted_at: float | None = None
+    #: It can set the password of a guest's administrator.
+    passwords: bool = False
     cpu_info: dict[str, Any] = {}
     inventories: Annotated[
         dict[Annotated[str, msgspec.Meta(pattern=r"^[A-Z0-9_]{1,255}$")], Inventory],

@@ -7,7 +7,7 @@ import binascii
 import ipaddress
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
@@ -23,8 +23,9 @@ Tag = Annotated[str, Meta(min_length=1, max_length=60)]
 DiskConfig = Literal["AUTO", "MANUAL"]
 #: Tags of one server at the most.
 TAGS = 50
-#: Longest user data, in base64.
-USER_DATA = 65535
+#: In base64.
+UserData = Annotated[str, Meta(max_length=65535)]
+Certificates = list[Annotated[str, Meta(min_length=1)]]
 
 _METADATA_KEY = re.compile(r"[a-zA-Z0-9\-_:. ]{1,255}\Z")
 _DEVICE_NAME = re.compile(r"[a-zA-Z0-9._/-]+\Z")
@@ -92,6 +93,11 @@ def check_hostname(value: str, *, whole: bool) -> None:
 def check_host(value: str, name: str) -> None:
     if not _FQDN.match(value) or len(value) > 255:
         raise ValueError(f"{name}: {value[:100]!r} is not a host name")
+
+
+def check_certificates(ids: Sequence[str]) -> None:
+    if not 1 <= len(set(ids)) == len(ids) <= 50:
+        raise ValueError("trusted_image_certificates must be 1 to 50 different ids")
 
 
 def check_description(value: str | None) -> None:
@@ -194,12 +200,10 @@ class NewServer(Struct, forbid_unknown_fields=True):
     max_count: Count | UnsetType = UNSET
     return_reservation_id: bool | str = False
     security_groups: list[Group] | UnsetType = UNSET
-    user_data: Annotated[str, Meta(max_length=USER_DATA)] | UnsetType = UNSET
+    user_data: UserData | UnsetType = UNSET
     description: Annotated[Description | UnsetType, since(2, 19)] = UNSET
     tags: Annotated[list[Tag], since(2, 52)] = []
-    trusted_image_certificates: Annotated[list[Annotated[str, Meta(min_length=1)]] | None, since(2, 63)] = (
-        None
-    )
+    trusted_image_certificates: Annotated[Certificates | None, since(2, 63)] = None
     host: Annotated[str | UnsetType, since(2, 74)] = UNSET
     hypervisor_hostname: Annotated[str | UnsetType, since(2, 74)] = UNSET
     hostname: Annotated[str | UnsetType, since(2, 90)] = UNSET
@@ -229,9 +233,8 @@ class NewServer(Struct, forbid_unknown_fields=True):
         for host, name in ((self.host, "host"), (self.hypervisor_hostname, "hypervisor_hostname")):
             if isinstance(host, str):
                 check_host(host, name)
-        certificates = self.trusted_image_certificates
-        if certificates is not None and not 1 <= len(set(certificates)) == len(certificates) <= 50:
-            raise ValueError("trusted_image_certificates must be 1 to 50 different ids")
+        if self.trusted_image_certificates is not None:
+            check_certificates(self.trusted_image_certificates)
 
 
 class Create(Struct, forbid_unknown_fields=True):

@@ -14,7 +14,7 @@ from cumulet.api.asgi import Route
 from cumulet.api.request import Request, Response, no_content, ok
 from cumulet.core.policy import ADMIN, MEMBER, READER
 from cumulet.core.servers import find, guests
-from cumulet.errors import NotFound, Unavailable
+from cumulet.errors import Unavailable
 from cumulet.wire import server_actions, server_parts
 from cumulet.wire.body import decode
 
@@ -116,21 +116,6 @@ async def topology(request: Request) -> Response:
     return ok({"nodes": [], "pagesize_kb": None})
 
 
-async def migrations(request: Request) -> Response:
-    """GET /servers/{server_id}/migrations, since 2.23: those under way"""
-    await request.cloud.db.read(find.find, request.caller, request.params["server_id"])
-    return ok({"migrations": []})
-
-
-async def migration(request: Request) -> Response:
-    """GET /servers/{server_id}/migrations/{migration_id}, since 2.23"""
-    await request.cloud.db.read(find.find, request.caller, request.params["server_id"])
-    raise NotFound(
-        f"In-progress live migration {request.params['migration_id']} is not found for server "
-        f"{request.params['server_id']}."
-    )
-
-
 _ONE = "/v2.1/servers/{server_id}"
 _PASSWORD = "os_compute_api:os-server-password"  # noqa: S105
 
@@ -143,9 +128,4 @@ ROUTES = (
     Route("GET", f"{_ONE}/os-server-password", show_password, f"{_PASSWORD}:show", READER),
     Route("DELETE", f"{_ONE}/os-server-password", clear_password, f"{_PASSWORD}:clear", MEMBER),
     Route("GET", f"{_ONE}/topology", topology, "compute:server:topology:index", READER, since=(2, 78)),
-    Route("GET", f"{_ONE}/migrations", migrations, "os_compute_api:servers:migrations:index", ADMIN, since=(2, 23)),
-    Route(
-        "GET", f"{_ONE}/migrations/{{migration_id}}", migration, "os_compute_api:servers:migrations:show", ADMIN,
-        since=(2, 23),
-    ),
 )  # fmt: skip

@@ -123,6 +123,39 @@ def full(request: Request, shown: Shown, view: View) -> wire.Server:
     return server
 
 
+#: What an answer to a change does not show until 2.74.
+_NOT_CHANGED = (
+    "zone", "config_drive", "key_name", "launched_at", "terminated_at", "task_state", "vm_state", "power_state",
+    "volumes", "security_groups", "host", "instance_name", "node", "hostname", "kernel_id", "launch_index",
+    "ramdisk_id", "reservation_id", "root_device_name", "user_data", "host_status",
+)  # fmt: skip
+
+
+def changed(request: Request, shown: Shown) -> wire.Server:
+    """A server as the answer to an update shows it."""
+    server = full(request, shown, view_of(request))
+    if request.version < (2, 75):
+        for name in _NOT_CHANGED:
+            setattr(server, name, UNSET)
+        server.addresses = {
+            name: [{"version": ip["version"], "addr": ip["addr"]} for ip in ips]
+            for name, ips in server.addresses.items()
+        }
+    return server
+
+
+def rebuilt(request: Request, shown: Shown, password: str) -> dict[str, Any]:
+    """A server as the answer to a rebuild shows it: as to an update, with what the request can set besides."""
+    server = changed(request, shown)
+    server.user_data = UNSET
+    if request.version >= (2, 54):
+        server.key_name = shown.row["key_name"]
+    body: dict[str, Any] = msgspec.to_builtins(server)
+    if request.version >= (2, 57):
+        body["user_data"] = shown.row["user_data"]
+    return {**body, "adminPass": password}
+
+
 def _attributes(server: wire.Server, shown: Shown) -> None:
     row = shown.row
     properties = row.get("image_properties") or {}

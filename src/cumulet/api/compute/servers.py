@@ -59,19 +59,11 @@ async def show(request: Request) -> Response:
     return ok({"server": server_body.full(request, found, server_body.view_of(request))})
 
 
-#: What an answer to an update does not show until 2.74.
-_NOT_UPDATED = (
-    "zone", "config_drive", "key_name", "launched_at", "terminated_at", "task_state", "vm_state", "power_state",
-    "volumes", "security_groups", "host", "instance_name", "node", "hostname", "kernel_id", "launch_index",
-    "ramdisk_id", "reservation_id", "root_device_name", "user_data", "host_status",
-)  # fmt: skip
-
-
 async def update(request: Request) -> Response:
     """PUT /servers/{server_id}"""
     asked = (await request.struct(parts.Update)).server
     if isinstance(asked.hostname, str):
-        _check_hostname(request, asked.hostname)
+        check_hostname(request, asked.hostname)
     changes = {
         name: getattr(asked, name)
         for name in ("name", "description", "hostname", "access_ip_v4", "access_ip_v6", "disk_config")
@@ -82,20 +74,17 @@ async def update(request: Request) -> Response:
     found = await request.cloud.db.write(
         updating.update, request.caller, request.params["server_id"], changes
     )
-    body = server_body.full(request, found, server_body.view_of(request))
-    if request.version < (2, 75):
-        for name in _NOT_UPDATED:
-            setattr(body, name, UNSET)
-        body.addresses = {
-            name: [{"version": ip["version"], "addr": ip["addr"]} for ip in ips]
-            for name, ips in body.addresses.items()
-        }
-    return ok({"server": body})
+    return ok({"server": server_body.changed(request, found)})
 
 
 async def delete(request: Request) -> Response:
     """DELETE /servers/{server_id}"""
-    await request.cloud.db.write(deleting.delete, request.caller, request.params["server_id"])
+    await request.cloud.db.write(
+        deleting.delete,
+        request.caller,
+        request.params["server_id"],
+        reclaim_after=request.cloud.config.reconcile.reclaim_after,
+    )
     return no_content()
 
 
@@ -181,12 +170,12 @@ def _description(request: Request, server: wire.NewServer) -> str | None:
 
 def _hostname(request: Request, server: wire.NewServer) -> str | None:
     if isinstance(server.hostname, str):
-        _check_hostname(request, server.hostname)
+        check_hostname(request, server.hostname)
     return _given(server.hostname)
 
 
-def _check_hostname(request: Request, hostname: str) -> None:
-    """Since 2.94 a host name may have a domain."""
+def check_hostname(request: Request, hostname: str) -> None:
+    """Raise Invalid for what is no host name; since 2.94 one may have a domain."""
     try:
         wire.check_hostname(hostname, whole=request.version >= (2, 94))
     except ValueError as error:

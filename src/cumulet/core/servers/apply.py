@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from cumulet.core import history, images, migrations, ports, scheduling, volumes
-from cumulet.core.servers import remove, snapshots
+from cumulet.core.servers import passwords, remove, snapshots
 from cumulet.core.volumes import content
 from cumulet.db.engine import Row, Tx
 from cumulet.reconcile import holders
@@ -54,9 +54,9 @@ def apply(tx: Tx, view: plan.Server, change: base.Change) -> None:
         case plan.DetachDevice():
             _detach_device(tx, view, change.part)
         case plan.Arrived():
-            history.finish(tx, view.id)
+            _ended(tx, view)
         case plan.NotArrived():
-            history.finish(tx, view.id, error=change.message)
+            _ended(tx, view, change.message)
         case plan.ChooseTarget():
             _choose_target(tx, view)
         case plan.MoveOn():
@@ -283,4 +283,11 @@ def _fault(tx: Tx, view: plan.Server, change: plan.Fault) -> None:
     fault = {"code": change.code, "message": change.message, "created": tx.now}
     tx.update("servers", view.id, fault=fault, updated_at=tx.now)
     if view.desired != "gone":
-        history.finish(tx, view.id, error=change.message)
+        _ended(tx, view, change.message)
+
+
+def _ended(tx: Tx, view: plan.Server, error: str | None = None) -> None:
+    """What the user asked for last has come true, or will not."""
+    history.finish(tx, view.id, error=error)
+    if "admin_password" in view.guest:
+        passwords.forget(tx, view.id)

@@ -199,15 +199,15 @@ def check_metadata(tx: Tx, caller: Caller, metadata: Mapping[str, str]) -> None:
         raise OverQuota(f"Maximum number of metadata items exceeds {limit}: {len(metadata)} were given.")
 
 
-def _check_files(tx: Tx, caller: Caller, new: New) -> None:
+def check_files(tx: Tx, caller: Caller, files: Sequence[tuple[str, str]]) -> None:
     """Raise OverQuota for more, longer or deeper injected files than the project's servers may have."""
-    if not new.personality:
+    if not files:
         return
     limits = quota.limits(tx, "compute", str(caller.project_id))
-    longest_path = max(len(path.encode()) for path, _ in new.personality)
-    longest = max(len(contents) * 3 // 4 for _, contents in new.personality)
+    longest_path = max(len(path.encode()) for path, _ in files)
+    longest = max(len(contents) * 3 // 4 for _, contents in files)
     for name, asked in (
-        ("injected_files", len(new.personality)),
+        ("injected_files", len(files)),
         ("injected_file_path_bytes", longest_path),
         ("injected_file_content_bytes", longest),
     ):
@@ -229,7 +229,7 @@ def _check_several(new: New) -> None:
 
 
 def _plan(tx: Tx, caller: Caller, new: New, flavor: Mapping[str, Any], count: int) -> _Plan:
-    _check_files(tx, caller, new)
+    check_files(tx, caller, new.personality)
     image = boot.image(tx, caller, new.image) if new.image is not None else None
     imaged = devices.of_image(image.properties) if image else ()
     sources = [

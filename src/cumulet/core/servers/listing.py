@@ -62,7 +62,7 @@ _EVERYTHING = (
 #: Columns that no list shows, or that are long.
 _HIDDEN = frozenset(
     {
-        "user_data", "key_data", "admin_password_digest", "request", "attempts", "counters", "pending",
+        "user_data", "key_data", "request", "attempts", "counters", "pending",
         "image_properties", "desired", "placed", "giving_up", "state_is_reset", "devices_pending", "vcpus", "ram",
         "flavorid", "locked_by", "shelved_image_id", "shelved_at", "build_until",
     }

@@ -6,12 +6,13 @@ follows the upstream decorators (nova/compute/api.py).
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from cumulet.core import flavors, migrations
 from cumulet.core.servers import actions, boot, create, find
 from cumulet.db.engine import Row, Tx
-from cumulet.errors import Invalid, NotFound
+from cumulet.errors import Conflict, Invalid, NotFound
 from cumulet.reconcile import agents, holders
 from cumulet.values import Caller
 
@@ -25,7 +26,9 @@ def resize(tx: Tx, caller: Caller, id: str, flavorid: str, *, disk_config: str |
     find.require_host(row)
     flavor = _flavor(tx, caller, row, flavorid)
     _check_more(tx, caller, row, flavor)
-    values = {"disk_config": disk_config} if disk_config else {}
+    values: dict[str, Any] = {"disk_config": disk_config} if disk_config else {}
+    # Until it is known how it ends, what it may become counts.
+    values |= {name: max(flavor[name], row["flavor"][name]) for name in ("vcpus", "ram")}
     _begin(tx, caller, row, "resize", "resize", "resize_prep", flavor=flavor, **values)
 
 
@@ -82,28 +85,46 @@ def evacuate(
     *,
     password: str | None = None,
     stop: bool = False,
+    shared: bool = False,
 ) -> None:
     """Make a server anew on another host, because its own is down. Raises NotFound, Conflict, Invalid.
 
-    ``stop``: it is not started there (since 2.95). What is left on the old host is that host's debt.
+    ``stop``: it is not started there (since 2.95). ``shared``: the caller thinks that its disks are on storage that
+    both hosts have. What is left on the old host is that host's debt.
     """
     row = actions.ready(tx, caller, id, "evacuate", ("active", "stopped", "error"))
     find.require_host(row)
-    _check_host(tx, row, host)
+    try:
+        _check_host(tx, row, host)
+    except _Unknown as error:
+        raise NotFound(error.message) from None
+    if shared and _on_host(tx, id):
+        raise Invalid("The disks of this server are its host's own: there is no storage that hosts share.")
     if not _away(tx, row):
         raise Invalid(
             f"Compute service of {find.host_name(tx, row)} is still in use. A server is evacuated from a host that is down."
         )
     desired = "stopped" if stop or row["desired"] == "stopped" else "active"
     values: dict[str, Any] = {"desired": desired, "counters": actions.more(row, "starts")}
-    if password is not None:
+    if password is not None and row["config_drive"]:
         values["request"] = {**row["request"], "admin_password": password}
     _begin(tx, caller, row, "evacuate", "evacuation", "rebuilding", host=host, status="accepted", **values)
+
+
+def _on_host(tx: Tx, id: str) -> bool:
+    found = tx.one(
+        "select 1 from block_devices where server_id = :id and destination_type = 'local' limit 1", id=id
+    )
+    return found is not None
 
 
 def _away(tx: Tx, row: Row) -> bool:
     found = agents.views(tx, {row["host"]}).get(row["host"])
     return found is None or found.away
+
+
+class _Unknown(Invalid):
+    """There is no such host."""
 
 
 def _check_host(tx: Tx, row: Row, host: str | None) -> None:
@@ -112,7 +133,7 @@ def _check_host(tx: Tx, row: Row, host: str | None) -> None:
         return
     found = tx.one("select id from agents where kind = 'host' and name = :name and not destroyed", name=host)
     if found is None:
-        raise Invalid(f"Compute host {host} could not be found.")
+        raise _Unknown(f"Compute host {host} could not be found.")
     if found["id"] == row["host"]:
         raise Invalid(f"Cannot migrate server {row['id']} to the host where it is: {host}.")
 
@@ -121,11 +142,22 @@ def _begin(
     tx: Tx, caller: Caller, row: Row, action: str, type: str, task: str, *, host: str | None = None,
     flavor: dict[str, Any] | None = None, status: str = "pre-migrating", **values: Any,
 ) -> None:  # fmt: skip
+    refuse_two(tx, row)
     move = migrations.begin(tx, row, type, host=host, flavor=flavor, status=status)
     actions.begin(tx, caller, row, action, task, migration_id=move, **values)
     # A host is chosen in a transaction of its own.
     tx.unsettled.pop(row["id"], None)
     holders.later(tx, row["id"])
+
+
+def refuse_two(tx: Tx, row: Row) -> None:
+    """Raise Conflict for a server that is on its way already, whatever state an administrator has it show."""
+    move = migrations.of(tx, row)
+    if move is not None:
+        raise Conflict(
+            f"Instance {row['id']} has a {move['type']} that is not over: its status is {move['status']}. "
+            "Confirm or revert it first."
+        )
 
 
 def confirm(tx: Tx, caller: Caller, id: str) -> None:
@@ -157,10 +189,17 @@ def _finished(tx: Tx, caller: Caller, id: str, action: str) -> tuple[Row, Row]:
     return row, move
 
 
-def abort(tx: Tx, caller: Caller, id: str, number: int) -> None:
-    """End a live migration that is under way; the server stays where it is. Raises NotFound, Conflict, Invalid."""
+class NotUnderWay(NotFound):
+    """The server has no such live migration."""
+
+
+def abort(tx: Tx, caller: Caller, id: str, number: int, *, queued: bool = True) -> None:
+    """End a live migration that is under way; the server stays where it is. Raises NotFound, Conflict, Invalid.
+
+    ``queued``: also before it has begun (since 2.65).
+    """
     row, move = _under_way(tx, caller, id, number)
-    if move["status"] not in ("queued", "preparing", "running"):
+    if move["status"] not in ("running", *(("queued", "preparing") if queued else ())):
         raise Invalid(f"Migration {number} state of instance {id} is {move['status']}. Cannot abort it.")
     actions.begin(tx, caller, row, "live_migration_cancel", row["task_state"])
     phase = "aborting" if move["phase"] == "moving" else "failing"
@@ -168,8 +207,8 @@ def abort(tx: Tx, caller: Caller, id: str, number: int) -> None:
 
 
 def force_complete(tx: Tx, caller: Caller, id: str, number: int) -> None:
-    """Pause a server's guest so that its live migration ends. Raises NotFound, Conflict, Invalid."""
-    row, move = _under_way(tx, caller, id, number)
+    """Pause a server's guest so that its live migration ends. Raises NotFound, NotUnderWay, Conflict, Invalid."""
+    row, move = _under_way(tx, caller, id, number, states=("active",))
     if move["status"] != "running":
         raise Invalid(f"Migration {number} state of instance {id} is {move['status']}. It must be running.")
     actions.begin(
@@ -182,11 +221,13 @@ def force_complete(tx: Tx, caller: Caller, id: str, number: int) -> None:
     )
 
 
-def _under_way(tx: Tx, caller: Caller, id: str, number: int) -> tuple[Row, Row]:
+def _under_way(
+    tx: Tx, caller: Caller, id: str, number: int, states: Collection[str] | None = None
+) -> tuple[Row, Row]:
     row = find.locked(tx, caller, id)
     find.refuse_locked(caller, row)
+    find.require_state(row, "live_migration_abort", states, ("migrating",))
     move = migrations.of(tx, row)
     if move is None or move["number"] != number or move["type"] != "live-migration":
-        raise NotFound(f"In-progress live migration {number} is not found for server {id}.")
-    find.require_state(row, "live_migration_abort", task_states=("migrating",))
+        raise NotUnderWay(f"In-progress live migration {number} is not found for server {id}.")
     return row, move

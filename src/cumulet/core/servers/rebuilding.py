@@ -11,9 +11,10 @@ from typing import Any
 import msgspec
 
 from cumulet.core import keypairs
-from cumulet.core.servers import actions, boot, create, find
+from cumulet.core.servers import actions, boot, create, find, moving, show
+from cumulet.core.servers.show import Shown
 from cumulet.db.engine import Row, Tx
-from cumulet.errors import Invalid, NotFound
+from cumulet.errors import Conflict, Invalid, NotFound
 from cumulet.values import Caller
 
 
@@ -32,10 +33,14 @@ class Rebuild(msgspec.Struct, frozen=True, kw_only=True):
     reimage: bool = False
 
 
-def rebuild(tx: Tx, caller: Caller, id: str, asked: Rebuild) -> None:
-    """Make a server's disks anew from an image; ports and volumes stay. Raises NotFound, Conflict, Invalid, OverQuota."""
+def rebuild(tx: Tx, caller: Caller, id: str, asked: Rebuild) -> Shown:
+    """Make a server's disks anew from an image; ports and volumes stay. Returns the server as it is now shown.
+
+    Raises NotFound, Conflict, Invalid, OverQuota.
+    """
     row = actions.ready(tx, caller, id, "rebuild", ("active", "stopped", "error"))
     find.require_host(row)
+    moving.refuse_two(tx, row)
     image = boot.image(tx, caller, asked.image)
     boot.fits_memory(row["flavor"], image.min_ram)
     volume_backed = boot.boots_from_volume(tx, id)
@@ -51,12 +56,16 @@ def rebuild(tx: Tx, caller: Caller, id: str, asked: Rebuild) -> None:
         )  # fmt: skip
     if asked.metadata is not None:
         create.check_metadata(tx, caller, asked.metadata)
+    create.check_files(tx, caller, asked.files)
+    waits = _not_attached(tx, id)
+    if waits is not None:
+        raise Invalid(waits)
     request = dict(row["request"])
     if asked.password is not None and row["config_drive"]:
         request["admin_password"] = asked.password
     if asked.files:
         request["files"] = [list(file) for file in asked.files]
-    values: dict[str, Any] = {**asked.values, **_key(tx, row, asked.key_name)}
+    values: dict[str, Any] = {**asked.values, **_key(tx, caller, asked.key_name)}
     if asked.metadata is not None:
         values["metadata"] = dict(asked.metadata)
     if not volume_backed:
@@ -64,8 +73,9 @@ def rebuild(tx: Tx, caller: Caller, id: str, asked: Rebuild) -> None:
     desired = "active" if row["desired"] == "active" else "stopped"
     actions.begin(
         tx, caller, row, "rebuild", "rebuilding", rebuild=again, request=request, desired=desired, fault=None,
-        counters=actions.more(row, "starts"), **values,
+        rescue=None, progress=0, counters=actions.more(row, "starts"), **values,
     )  # fmt: skip
+    return show.show(tx, caller, id)
 
 
 def _kept(tx: Tx, id: str) -> list[str]:
@@ -77,8 +87,25 @@ def _kept(tx: Tx, id: str) -> list[str]:
     return [f"ephemeral{i}" for i in range(int(count))]
 
 
+def _not_attached(tx: Tx, id: str) -> str | None:
+    """Why the volumes of a server are not there for a new guest; None if they are."""
+    row = tx.one(
+        "select v.id, v.status from block_devices b join volumes v on v.id = b.volume_id left join attachments t "
+        "on t.volume_id = b.volume_id and t.server_id = b.server_id and not t.by_client "
+        "where b.server_id = :id and (b.detaching or coalesce(t.status, '') <> 'attached') order by v.id limit 1",
+        id=id,
+    )
+    if row is None:
+        return None
+    return (
+        f"Invalid volume: volume {row['id']} must be attached, and neither be attached nor detached just now."
+    )
+
+
 def _of_volume(tx: Tx, row: Row, asked: Rebuild, image: str) -> dict[str, Any]:
     """A volume-backed server keeps its volume as it is, unless the request knows of what would be lost."""
+    if asked.values.get("trusted_image_certificates"):
+        raise Invalid("Image certificate validation is not supported for volume-backed servers.")
     if asked.reimage:
         return {"image": image}
     known = tx.value(
@@ -93,13 +120,14 @@ def _of_volume(tx: Tx, row: Row, asked: Rebuild, image: str) -> dict[str, Any]:
     return {}
 
 
-def _key(tx: Tx, row: Row, name: str | None) -> dict[str, Any]:
+def _key(tx: Tx, caller: Caller, name: str | None) -> dict[str, Any]:
+    """Key pairs are users': it is the one of who asks, whoever made the server."""
     if name is None:
         return {}
     if name == "":
         return {"key_name": None, "key_data": None}
     try:
-        return {"key_name": name, "key_data": keypairs.find(tx, row["user_id"], name).public_key}
+        return {"key_name": name, "key_data": keypairs.find(tx, caller.user_id, name).public_key}
     except NotFound:
         raise Invalid(f"Invalid key_name provided: there is no key pair {name}.") from None
 
@@ -111,18 +139,27 @@ def rescue(
     """Run a server from another disk, with its own ones beside it. Raises NotFound, Conflict, Invalid.
 
     ``image`` is what that disk is made from, the server's own image if none is named. ``volume_backed``: the
-    request may rescue a server that boots from a volume (since 2.87).
+    request may rescue a server that boots from a volume (since 2.87): with an image that says how its disk is
+    put beside the others.
     """
     row = actions.ready(tx, caller, id, "rescue", ("active", "stopped", "error"))
     find.require_host(row)
-    if boot.boots_from_volume(tx, id) and not volume_backed:
-        raise Invalid(f"Instance {id} cannot be rescued: Cannot rescue a volume-backed instance")
+    moving.refuse_two(tx, row)
     source = image or row["image_id"]
     if source is None:
         raise Invalid(f"Instance {id} cannot be rescued: it has no image, and rescue_image_ref names none.")
-    boot.image(tx, caller, source)
-    before = "active" if row["desired"] == "active" else "stopped"
-    values: dict[str, Any] = {"rescue": {"image": source, "before": before}, "desired": "rescued"}
+    properties = boot.image(tx, caller, source).properties
+    if properties.get("img_block_device_mapping") or properties.get("block_device_mapping"):
+        raise Invalid(
+            f"Image {source} is not suitable to rescue with: it is of a server that boots from a volume."
+        )
+    waits = _not_attached(tx, id)
+    if waits is not None:
+        raise Conflict(waits)
+    stable = "hw_rescue_bus" in properties and "hw_rescue_device" in properties
+    if boot.boots_from_volume(tx, id) and not (volume_backed and stable):
+        raise Invalid(f"Instance {id} cannot be rescued: Cannot rescue a volume-backed instance")
+    values: dict[str, Any] = {"rescue": {"image": source}, "desired": "rescued"}
     if password is not None and row["config_drive"]:
         values["request"] = {**row["request"], "admin_password": password}
     actions.begin(

@@ -14,7 +14,7 @@ def record(tx: Tx, id: str) -> None:
     """
     row = tx.one("select * from servers where id = :id", id=id)
     assert row is not None
-    shown = {name: value for name, value in row.items() if name not in ("user_data", "admin_password_digest")}
+    shown = {name: value for name, value in row.items() if name not in ("user_data", "pending")}
     # Neither does its password, nor the files that its user gave it.
     shown["request"] = {name: row["request"].get(name) for name in ("zone", "host", "hints")}
     tx.insert(

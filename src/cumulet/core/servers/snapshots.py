@@ -8,7 +8,7 @@ from typing import Any
 from cumulet.core import history, images
 from cumulet.core.servers import actions, boot, create, find, snapshot_volumes
 from cumulet.db.engine import Row, Tx
-from cumulet.errors import Invalid
+from cumulet.errors import Forbidden, Invalid
 from cumulet.values import Caller
 
 _STATES = ("active", "stopped", "paused", "suspended")
@@ -16,11 +16,21 @@ _STATES = ("active", "stopped", "paused", "suspended")
 MOST = 1000
 
 
-def create_image(tx: Tx, caller: Caller, id: str, name: str, metadata: Mapping[str, str]) -> str:
-    """Make an image of a server's disk while it runs on; return the image's id. Raises NotFound, Conflict, OverQuota."""
-    row = actions.ready(tx, caller, id, "createImage", _STATES)
-    create.check_metadata(tx, caller, metadata)
+def create_image(
+    tx: Tx, caller: Caller, id: str, name: str, metadata: Mapping[str, str], *, counted: bool = False,
+    volume_backed: bool = True,
+) -> str:  # fmt: skip
+    """Make an image of a server's disk while it runs on; return the image's id. Raises NotFound, Conflict, OverQuota.
+
+    ``counted``: the metadata counts against the quota of servers' metadata (until 2.38). ``volume_backed``: the caller
+    may do it with a server that boots from a volume; else Forbidden. A lock is no obstacle: the server stays as it is.
+    """
+    row = _ready(tx, caller, id, "createImage")
+    if counted:
+        create.check_metadata(tx, caller, metadata)
     if boot.boots_from_volume(tx, id):
+        if not volume_backed:
+            raise Forbidden("Policy doesn't allow images of servers that boot from volumes.")
         return _of_volumes(tx, caller, row, name, metadata)
     image = image_of(tx, row, name, "snapshot", metadata)
     actions.begin(tx, caller, row, "createImage", "image_snapshot", snapshot_image_id=image)
@@ -37,23 +47,29 @@ def _of_volumes(tx: Tx, caller: Caller, row: Row, name: str, metadata: Mapping[s
 
 
 def create_backup(
-    tx: Tx, caller: Caller, id: str, name: str, type: str, rotation: int, metadata: Mapping[str, str]
-) -> str | None:
+    tx: Tx, caller: Caller, id: str, name: str, type: str, rotation: int, metadata: Mapping[str, str], *,
+    counted: bool = False,
+) -> str:  # fmt: skip
     """The same as a backup, of which only the newest ``rotation`` of a type are kept; return the image's id.
 
-    With a rotation of 0 none is made, and all go. Raises NotFound, Conflict, Invalid (boots from a volume), OverQuota.
+    With a rotation of 0 it goes with all others once it is whole. Raises NotFound, Conflict, Invalid (boots from a
+    volume), OverQuota.
     """
-    row = actions.ready(tx, caller, id, "createBackup", _STATES)
-    create.check_metadata(tx, caller, metadata)
+    row = _ready(tx, caller, id, "createBackup")
+    if counted:
+        create.check_metadata(tx, caller, metadata)
     if boot.boots_from_volume(tx, id):
         raise Invalid("Backup is not supported for volume-backed instances.")
-    if rotation == 0:
-        rotate(tx, row, type, 0)
-        return None
     image = image_of(tx, row, name, "backup", {**metadata, "backup_type": type})
     pending = {"name": "createBackup", "type": type, "rotation": rotation}
     actions.begin(tx, caller, row, "createBackup", "image_backup", snapshot_image_id=image, pending=pending)
     return image
+
+
+def _ready(tx: Tx, caller: Caller, id: str, action: str) -> Row:
+    row = find.locked(tx, caller, id)
+    find.require_state(row, action, _STATES)
+    return row
 
 
 def image_of(tx: Tx, row: Row, name: str, type: str, metadata: Mapping[str, str] | None = None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cumulet.core import images
-from cumulet.core.servers import metadata
+from cumulet.core.servers import metadata, passwords
 from cumulet.db.engine import Row, Tx
 from cumulet.reconcile import agents, ledger
 from cumulet.reconcile.plan import server as plan
@@ -66,7 +66,9 @@ def view(tx: Tx, id: str, limits: Limits) -> plan.Server | None:
 
 def _guest(row: Row) -> dict[str, Any]:
     flavor = row["flavor"]
+    password = passwords.waiting(row["pending"])
     return {
+        **({} if password is None else {"admin_password": password}),
         "name": row["name"],
         "hostname": row["hostname"],
         "vcpus": flavor["vcpus"],

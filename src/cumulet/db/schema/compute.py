@@ -98,19 +98,19 @@ servers = table(
     text("access_ip_v4", null=True),
     text("access_ip_v6", null=True),
     text("disk_config", "MANUAL"),
-    text("admin_password_digest", null=True),
     document("trusted_image_certificates", null=True, default=None),
     #: One-shot actions are counters: {"starts", "reboots", "hard_reboots"}.
     document("counters"),
     #: True from a request to plug or unplug a device until that is done.
     flag("devices_pending"),
-    #: A single action in flight that no row stands for, e.g. {"name": "reboot", "count": 3}.
+    #: What a single action in flight must remember: {"name": "createBackup", "type", "rotation"},
+    #: {"name": "changePassword", "password"}.
     document("pending", null=True, default=None),
     #: The move that is under way, or waits to be confirmed.
     text("migration_id", null=True),
     #: Its disks are to be made anew: {"keep": parts that stay}.
     document("rebuild", null=True, default=None),
-    #: It runs from another disk: {"image": id, "before": what was desired}.
+    #: It runs from another disk: {"image": id}.
     document("rescue", null=True, default=None),
     #: An image of it is being made.
     text("snapshot_image_id", null=True, index=True),

@@ -1,4 +1,4 @@
--- made by make docs from tables with digest 375b6aac22e6b12ddb1498b48fcea24ff08f38be4c9db827e621a833f47464f0
+-- made by make docs from tables with digest af30c8fcb0e4a54ebea8bdabeb46c1f70f7e88deb13c36b87e06c92a3769b773
 CREATE TABLE flavors (
 	id TEXT NOT NULL, 
 	flavorid TEXT NOT NULL, 
@@ -498,7 +498,6 @@ CREATE TABLE servers (
 	access_ip_v4 TEXT, 
 	access_ip_v6 TEXT, 
 	disk_config TEXT DEFAULT 'MANUAL' NOT NULL, 
-	admin_password_digest TEXT, 
 	trusted_image_certificates JSONB, 
 	counters JSONB DEFAULT '{}' NOT NULL, 
 	devices_pending BOOLEAN DEFAULT false NOT NULL, 
