@@ -40,6 +40,7 @@ EVENTS = {
     "attach_volume": "compute_attach_volume",
     "detach_volume": "compute_detach_volume",
     "extend_volume": "compute_extend_volume",
+    "swap_volume": "compute_swap_volume",
     "attach_interface": "compute_attach_interface",
     "detach_interface": "compute_detach_interface",
 }

@@ -148,6 +148,9 @@ class SimDriver:
             "counters": counters,
             "devices": [part["part"] for part in [*spec.get("nics", ()), *spec.get("volumes", ())]],
         }
+        copies = [volume["into"]["part"] for volume in spec.get("volumes", ()) if "into" in volume]
+        if copies and facts["power"] in ("on", "paused"):
+            facts["copies"] = dict.fromkeys(copies, "ready")
         if "incoming" in spec:
             facts["incoming"] = {"address": f"sim:{claim.id}"}
         moved = before.get("migrated") or spec.get("migrate_to", {}).get("id")

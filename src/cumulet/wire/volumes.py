@@ -243,10 +243,10 @@ class Full(Struct, frozen=True):
     consistencygroup_id: str | None = None
     consumes_quota: Annotated[bool, since(3, 65)] = True
     volume_image_metadata: dict[str, str] | UnsetType = UNSET
-    migration_status: UnsetType | None = UNSET
+    migration_status: str | UnsetType | None = UNSET
     provider_id: Annotated[UnsetType | None, since(3, 21)] = UNSET
     cluster_name: Annotated[UnsetType | None, since(3, 61)] = UNSET
     tenant_id: str | UnsetType = field(name="os-vol-tenant-attr:tenant_id", default=UNSET)
     host: str | UnsetType | None = field(name="os-vol-host-attr:host", default=UNSET)
-    migstat: UnsetType | None = field(name="os-vol-mig-status-attr:migstat", default=UNSET)
+    migstat: str | UnsetType | None = field(name="os-vol-mig-status-attr:migstat", default=UNSET)
     name_id: UnsetType | None = field(name="os-vol-mig-status-attr:name_id", default=UNSET)

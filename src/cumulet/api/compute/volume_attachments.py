@@ -100,7 +100,9 @@ async def update(request: Request) -> Response:
             given["delete_on_termination"] = boolean(given["delete_on_termination"], "delete_on_termination")
         await request.cloud.db.write(volume_attachments.update, request.caller, server_id, volume_id, given)
     if swaps:
-        await request.cloud.db.read(volume_attachments.swap, request.caller, server_id, volume_id)
+        await request.cloud.db.write(
+            volume_attachments.swap, request.caller, server_id, volume_id, asked.volumeId
+        )
     return accepted()
 
 

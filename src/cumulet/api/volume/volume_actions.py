@@ -267,6 +267,10 @@ async def reset_status(request: Request) -> Response:
     attach = asked.attach_status.lower() if asked.attach_status else None
     if attach not in (None, "attached", "detached"):
         raise Invalid(f"Volume attach status: {attach} is invalid, valid statuses are: attached, detached.")
+    migration = asked.migration_status.lower() if asked.migration_status else None
+    if migration is not None and migration not in change.MIGRATION_STATUSES:
+        valid = ", ".join(sorted(change.MIGRATION_STATUSES))
+        raise Invalid(f"Volume migration status: {migration} is invalid, valid statuses are: {valid}.")
     if not request.caller.is_admin:
         raise Forbidden("Only administrators set the status of a volume.")
     await request.cloud.db.write(
@@ -275,7 +279,7 @@ async def reset_status(request: Request) -> Response:
         _id(request),
         status=status,
         attach_status=attach,
-        migration_status=asked.migration_status.lower() if asked.migration_status else None,
+        migration_status=migration,
     )
     return accepted()
 

@@ -69,12 +69,12 @@ def full(request: Request, row: Row, *, extended: bool = False) -> dict[str, Any
         group_id=row["group_id"],
         service_uuid=row["agent"],
         volume_image_metadata=image if extended and image and permit.allows(request, _SEE_IMAGE) else UNSET,
-        migration_status=None if admin else UNSET,
+        migration_status=row["migration_status"] if admin else UNSET,
         provider_id=None if admin else UNSET,
         cluster_name=None if admin else UNSET,
         tenant_id=row["project_id"] if extended and permit.allows(request, _SEE_TENANT) else UNSET,
         host=row["host"] if extended and permit.allows(request, _SEE_HOST) else UNSET,
-        migstat=None if extended and permit.allows(request, _SEE_MIGRATION) else UNSET,
+        migstat=row["migration_status"] if extended and permit.allows(request, _SEE_MIGRATION) else UNSET,
         name_id=None if extended and permit.allows(request, _SEE_MIGRATION) else UNSET,
     )
     return encode(body, request.version)

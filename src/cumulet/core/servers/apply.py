@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from cumulet.core import history, images, migrations, ports, scheduling, volumes
-from cumulet.core.servers import passwords, remove, snapshots
+from cumulet.core.servers import passwords, remove, snapshots, volume_attachments
 from cumulet.core.volumes import content
 from cumulet.db.engine import Row, Tx
 from cumulet.reconcile import holders
@@ -53,10 +53,12 @@ def apply(tx: Tx, view: plan.Server, change: base.Change) -> None:
             _fault(tx, view, change)
         case plan.DetachDevice():
             _detach_device(tx, view, change.part)
+        case plan.SwapVolume():
+            volume_attachments.swapped(tx, view.id, change.old, change.new)
         case plan.Arrived():
             _ended(tx, view)
         case plan.NotArrived():
-            _ended(tx, view, change.message)
+            _ended(tx, view, change.message, change.action)
         case plan.ChooseTarget():
             _choose_target(tx, view)
         case plan.MoveOn():
@@ -266,6 +268,7 @@ def _detach_device(tx: Tx, view: plan.Server, part: str) -> None:
         "(select volume_id from attachments where id = :part)",
         server=view.id, part=part,
     )  # fmt: skip
+    volume_attachments.keep_replaced(tx, view.id, part)
 
 
 def _pass_attachment(tx: Tx, view: plan.Server, change: plan.PassAttachment) -> None:
@@ -286,8 +289,8 @@ def _fault(tx: Tx, view: plan.Server, change: plan.Fault) -> None:
         _ended(tx, view, change.message)
 
 
-def _ended(tx: Tx, view: plan.Server, error: str | None = None) -> None:
-    """What the user asked for last has come true, or will not."""
-    history.finish(tx, view.id, error=error)
-    if "admin_password" in view.guest:
+def _ended(tx: Tx, view: plan.Server, error: str | None = None, action: str | None = None) -> None:
+    """What the user asked for last has come true, or will not. ``action``: only these end."""
+    history.finish(tx, view.id, error=error, action=action)
+    if "admin_password" in view.guest and action is None:
         passwords.forget(tx, view.id)

@@ -112,7 +112,7 @@ def complete(tx: Tx, rows: Sequence[Row]) -> list[Shown]:
     volumes: dict[str, list[tuple[str, bool]]] = {}
     for device in tx.all(
         "select server_id, volume_id, delete_on_termination from block_devices where server_id in :ids "
-        "and volume_id is not null order by position, created_at, id",
+        "and volume_id is not null and replaces is null order by position, created_at, id",
         ids=ids,
     ):
         volumes.setdefault(device["server_id"], []).append(

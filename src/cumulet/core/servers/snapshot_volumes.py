@@ -30,7 +30,7 @@ def snapshot_all(tx: Tx, caller: Caller, server_id: str, image_id: str) -> None:
     that has no bytes to be copied now, OverQuota.
     """
     devices = tx.all(
-        "select * from block_devices where server_id = :id and not detaching order by position, id",
+        "select * from block_devices where server_id = :id and not detaching and replaces is null order by position, id",
         id=server_id,
     )
     name = tx.value("select name from images where id = :id", id=image_id)

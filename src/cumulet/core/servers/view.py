@@ -173,10 +173,11 @@ def _read_volumes(tx: Tx, id: str) -> tuple[plan.Volume, ...]:
         "where b.server_id = :id order by b.position, b.id",
         id=id,
     )
-    return tuple(_volume(row) for row in rows)
+    parts = {row["id"]: row["attachment"] for row in rows}
+    return tuple(_volume(row, parts.get(row["replaces"])) for row in rows)
 
 
-def _volume(row: Row) -> plan.Volume:
+def _volume(row: Row, replaces: str | None) -> plan.Volume:
     facts = row["backend_facts"] or {}
     ready = (
         row["claim"] is not None
@@ -201,6 +202,7 @@ def _volume(row: Row) -> plan.Volume:
         delete_on_termination=row["delete_on_termination"],
         root=row["boot_index"] == 0,
         extending=row["volume_status"] == "extending",
+        replaces=replaces,
         spec={
             "device": row["device_name"],
             "boot_index": row["boot_index"],

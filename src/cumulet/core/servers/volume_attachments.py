@@ -21,6 +21,7 @@ from cumulet.values import Caller
 MOST = 26
 _ATTACHABLE = ("active", "paused", "stopped", "resized", "soft-delete", "shelved", "shelved_offloaded")
 _DETACHABLE = (*_ATTACHABLE, "suspended")
+_SWAPPABLE = ("active", "paused", "resized")
 
 
 class Attached(msgspec.Struct, frozen=True):
@@ -53,7 +54,7 @@ _SELECT = (
     "select b.id, b.server_id, b.volume_id, b.device_name as device, b.tag, b.delete_on_termination, b.boot_index, "
     "b.detaching, t.id as attachment_id, t.status from block_devices b "
     "left join attachments t on t.volume_id = b.volume_id and t.server_id = b.server_id and not t.by_client "
-    "where b.server_id = :server and b.volume_id is not null"
+    "where b.server_id = :server and b.volume_id is not null and b.replaces is null"
 )
 
 
@@ -161,14 +162,95 @@ def update(tx: Tx, caller: Caller, server_id: str, volume_id: str, asked: dict[s
         tx.update("block_devices", row["id"], delete_on_termination=asked["delete_on_termination"])
 
 
-def swap(tx: Tx, caller: Caller, server_id: str, volume_id: str) -> None:
-    """Replace a volume by its migrated copy. Volumes do not migrate in this way here: always refused."""
-    find.find(tx, caller, server_id)
-    if tx.one("select 1 from volumes where id = :id", id=volume_id) is None:
+def swap(tx: Tx, caller: Caller, server_id: str, volume_id: str, new_id: str) -> None:
+    """Have another volume take a volume's place, with all that is in it; the guest does not notice.
+
+    The new one is a device of its own until then, which ``replaces`` the old one's and is filled by the guest. Only
+    for a volume that is on its way to another one (its migration status says so; upstream's rule since bug 2112187).
+    Raises NotFound, Conflict, Invalid.
+    """
+    server = find.locked(tx, caller, server_id)
+    old = _visible(tx, caller, volume_id)
+    if old is None:
         raise NotFound(f"Volume {volume_id} could not be found.")
-    raise Conflict(
-        f"volume {volume_id} is not migrating; this API should only be called by the volume service"
+    if not old["migration_status"]:
+        raise Conflict(
+            f"volume {volume_id} is not migrating; this API should only be called by the volume service"
+        )
+    new = _visible(tx, caller, new_id)
+    if new is None:
+        raise Invalid(f"Volume {new_id} could not be found.")
+    server = actions.ready(tx, caller, server_id, "swap_volume", _SWAPPABLE)
+    for id in sorted((volume_id, new_id)):
+        tx.lock("holders", id)
+    row = tx.one(f"{_SELECT} and b.volume_id = :volume", server=server_id, volume=volume_id)
+    _check_swap(tx, row, old, new)
+    assert row is not None
+    device = tx.one("select * from block_devices where id = :id", id=row["id"])
+    assert device is not None
+    volumes.reserve(tx, new_id, server_id=server_id, project_id=server["project_id"])
+    tx.insert(
+        "block_devices", id=tx.uuid(), server_id=server_id, position=device["position"], source_type="volume",
+        destination_type="volume", device_name=device["device_name"], disk_bus=device["disk_bus"], size=new["size"],
+        volume_id=new_id, replaces=device["id"], created_at=tx.now,
+    )  # fmt: skip
+    tx.update("attachments", row["attachment_id"], status="detaching")
+    tx.update("volumes", volume_id, updated_at=tx.now)
+    _begin(tx, caller, server, "swap_volume")
+
+
+def _visible(tx: Tx, caller: Caller, id: str) -> Row | None:
+    row = tx.one("select * from volumes where id = :id", id=id)
+    return row if row is not None and row["desired"] != "gone" and caller.sees(row["project_id"]) else None
+
+
+def _check_swap(tx: Tx, row: Row | None, old: Row, new: Row) -> None:
+    """Raise Invalid if the new volume cannot take the old one's place."""
+    if row is None or row["attachment_id"] is None:
+        raise Invalid("Invalid volume: Old volume is attached to a different instance.")
+    if tx.one("select 1 from attachments where volume_id = :id and attached_at is not null", id=new["id"]):
+        raise Invalid("Invalid volume: New volume must be detached in order to swap.")
+    if new["size"] < old["size"]:
+        raise Invalid("Invalid volume: New volume must be the same size or larger.")
+    if row["detaching"] or row["status"] != "attached" or old["status"] != "available":
+        raise Invalid(f"Invalid volume: unable to detach volume {old['id']}: it must be in-use.")
+    writers = tx.value(
+        "select count(*) from attachments where volume_id = :id and mode = 'rw' and status <> 'connected'",
+        id=old["id"],
     )
+    if writers > 1:
+        raise Invalid(
+            "Swapping multi-attach volumes with more than one read/write attachment is not supported."
+        )
+
+
+def swapped(tx: Tx, server_id: str, old: str, new: str) -> None:
+    """The volume of the attachment ``new`` takes the place of the other one, which is detached from now on."""
+    devices = {
+        row["attachment"]: row
+        for row in tx.all(
+            "select b.*, t.id as attachment from block_devices b join attachments t on t.volume_id = b.volume_id "
+            "and t.server_id = b.server_id where b.server_id = :server and t.id in :ids",
+            server=server_id, ids=(old, new),
+        )
+    }  # fmt: skip
+    before, after = devices[old], devices[new]
+    kept = ("boot_index", "tag", "delete_on_termination", "device_type", "guest_format")
+    tx.update("block_devices", after["id"], **{name: before[name] for name in kept})
+    tx.update(
+        "block_devices", before["id"], detaching=True, boot_index=None, tag=None, delete_on_termination=False
+    )
+    tx.update("volumes", before["volume_id"], migration_status=None, updated_at=tx.now)
+
+
+def keep_replaced(tx: Tx, server_id: str, attachment: str) -> None:
+    """The volume of the attachment will not take another one's place: that one stays."""
+    tx.run(
+        "update attachments set status = 'attached' where status = 'detaching' and server_id = :server and volume_id in "
+        "(select old.volume_id from block_devices b join attachments t on t.volume_id = b.volume_id "
+        "join block_devices old on old.id = b.replaces where t.id = :id and not old.detaching)",
+        server=server_id, id=attachment,
+    )  # fmt: skip
 
 
 def detach(tx: Tx, caller: Caller, server_id: str, volume_id: str, *, shelved: bool = True) -> None:
@@ -180,7 +262,7 @@ def detach(tx: Tx, caller: Caller, server_id: str, volume_id: str, *, shelved: b
     server = actions.ready(
         tx, caller, server_id, "detach_volume", _without_shelved(_DETACHABLE, shelved=shelved)
     )
-    if row["detaching"]:
+    if row["detaching"] or row["status"] == "detaching":
         raise Invalid(f"Invalid volume: volume {volume_id} is being detached already.")
     tx.update("block_devices", row["id"], detaching=True)
     if row["attachment_id"] is not None:

@@ -241,6 +241,10 @@ STATUSES = frozenset(
 )  # fmt: skip
 
 
+#: What a migration status can be set to.
+MIGRATION_STATUSES = frozenset({"migrating", "error", "success", "completing", "none", "starting"})
+
+
 def reset_status(
     tx: Tx, caller: Caller, id: str, *, status: str | None, attach_status: str | None, migration_status: str | None
 ) -> None:  # fmt: skip
@@ -256,12 +260,13 @@ def reset_status(
     attached = [one for one in row["attachments"] if one["status"] in ("attached", "detaching")]
     if status == "in-use" and not row["attachments"]:
         raise Invalid("Cannot reset-state to in-use because volume does not have any attachments.")
-    if migration_status not in (None, "none"):
-        raise Invalid("Volumes do not migrate: migration_status can only be none.")
     if attach_status == "attached" and not attached:
         raise Invalid("Cannot reset-state to attached because volume is not attached.")
     if attach_status == "detached":
         _forget_attachments(tx, row)
+    if migration_status is not None:
+        told = None if migration_status == "none" else migration_status
+        tx.update("volumes", id, migration_status=told, updated_at=tx.now)
     if status is None:
         return
     if status in ("available", "in-use", "reserved"):

@@ -169,7 +169,10 @@ def _equal(tx: Tx, where: Where, name: str, value: Any) -> None:
     elif name == "consumes_quota":
         where.add("1 = 1" if value else "1 = 0")
     elif name == "migration_status":
-        where.add("1 = 1" if value in (None, "none") else "1 = 0")
+        if value in (None, "none"):
+            where.add("v.migration_status is null")
+        else:
+            where.among("v.migration_status", [str(one) for one in _several(value)])
     elif name == "size":
         sizes = [int(one) for one in _several(value) if str(one).isdigit()]
         where.among("v.size", sizes)

@@ -158,6 +158,9 @@ block_devices = table(
     ref("volume_id", "volumes.id", null=True, on_delete="CASCADE"),
     #: True from the request to detach; the row goes when nothing of it is left outside.
     flag("detaching"),
+    #: The device whose place this one takes, as soon as all that is in that one is in this one too. No list shows it
+    #: before the other is gone.
+    ref("replaces", "block_devices.id", null=True, on_delete="SET NULL"),
     moment("created_at"),
 )
 

@@ -1,4 +1,4 @@
--- made by make docs from tables with digest af30c8fcb0e4a54ebea8bdabeb46c1f70f7e88deb13c36b87e06c92a3769b773
+-- made by make docs from tables with digest bb8d0d9af8dc1a8c08aae1542b55ed8915e50114e50d6e9c218cf582202de302
 CREATE TABLE flavors (
 	id TEXT NOT NULL, 
 	flavorid TEXT NOT NULL, 
@@ -1254,6 +1254,7 @@ CREATE TABLE volumes (
 	generation BIGINT DEFAULT 0 NOT NULL, 
 	revert_snapshot_id TEXT, 
 	restore_backup_id TEXT, 
+	migration_status TEXT, 
 	upload_image_id TEXT, 
 	group_id TEXT, 
 	request_id TEXT DEFAULT '' NOT NULL, 
@@ -1345,11 +1346,15 @@ CREATE TABLE block_devices (
 	volume_type TEXT, 
 	volume_id TEXT, 
 	detaching BOOLEAN DEFAULT false NOT NULL, 
+	replaces TEXT, 
 	created_at DOUBLE PRECISION NOT NULL, 
 	CONSTRAINT pk_block_devices PRIMARY KEY (id), 
 	CONSTRAINT fk_block_devices_server_id FOREIGN KEY(server_id) REFERENCES servers (id) ON DELETE CASCADE, 
-	CONSTRAINT fk_block_devices_volume_id FOREIGN KEY(volume_id) REFERENCES volumes (id) ON DELETE CASCADE
+	CONSTRAINT fk_block_devices_volume_id FOREIGN KEY(volume_id) REFERENCES volumes (id) ON DELETE CASCADE, 
+	CONSTRAINT fk_block_devices_replaces FOREIGN KEY(replaces) REFERENCES block_devices (id) ON DELETE SET NULL
 );
+
+CREATE INDEX ix_block_devices_replaces ON block_devices (replaces);
 
 CREATE INDEX ix_block_devices_server_id ON block_devices (server_id);
 

@@ -78,6 +78,8 @@ volumes = table(
     text("revert_snapshot_id", null=True),
     #: The backup that it is being restored from.
     text("restore_backup_id", null=True, index=True),
+    #: What an administrator, or who moves volumes, says of its way to another volume; see cinder's VolumeMigrationStatus.
+    text("migration_status", null=True),
     #: The image that it is being uploaded to.
     text("upload_image_id", null=True, index=True),
     ref("group_id", "volume_groups.id", null=True),

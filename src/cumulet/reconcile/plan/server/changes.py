@@ -80,14 +80,22 @@ class DetachDevice(Change, frozen=True):
     part: str
 
 
+class SwapVolume(Change, frozen=True):
+    """All that is in one volume is in the other too, which takes its place: the first one is detached."""
+
+    old: str
+    new: str
+
+
 class Arrived(Change, frozen=True):
     """What the user asked for last has come true."""
 
 
 class NotArrived(Change, frozen=True):
-    """What the user asked for last will not come true; the server itself is well."""
+    """What the user asked for last will not come true; the server itself is well. ``action``: only these end."""
 
     message: str
+    action: str | None = None
 
 
 class ChooseTarget(Change, frozen=True):

@@ -12,9 +12,10 @@ from cumulet.reconcile.plan.server.changes import (
     NotArrived,
     ReleasePort,
     SetAttachment,
+    SwapVolume,
 )
 from cumulet.reconcile.plan.server.view import Server, Volume
-from cumulet.reconcile.plan.server.words import building, here, named, of, open_part, the_guest
+from cumulet.reconcile.plan.server.words import building, filling, here, named, of, open_part, the_guest, up
 from cumulet.values import Claim
 
 
@@ -57,6 +58,53 @@ def give_up_a_device_that_fails(view: Server) -> Step | None:
     return None
 
 
+#: What is desired of a server whose guest can copy a volume.
+_RUNNING = ("active", "paused")
+
+
+def give_up_a_swap(view: Server) -> Step | None:
+    """Only a guest that runs, and stays where it is, fills one volume from another. The old one stays otherwise."""
+    for volume in view.volumes:
+        if not filling(view, volume) or volume.detaching:
+            continue
+        why = _unswappable(view, volume)
+        if why is not None:
+            message = f"The volume was not swapped: {why}"
+            return (DetachDevice(volume.attachment), NotArrived(message, "swap_volume"))
+    return None
+
+
+def _unswappable(view: Server, volume: Volume) -> str | None:
+    if not up(view) or view.desired not in _RUNNING:
+        return "the server does not run any more"
+    if view.rebuild is not None or (view.move is not None and view.move.phase != "finished"):
+        return "the server is being moved or rebuilt"
+    if volume.error is not None:
+        return f"volume {volume.volume}: {volume.error}"
+    copy = _copy(view, volume)
+    return copy.removeprefix("failed: ") if copy.startswith("failed: ") else None
+
+
+def _copy(view: Server, volume: Volume) -> str:
+    """How far the copy into a volume is: ``ready``, ``failed: …`` or something else."""
+    guest = the_guest(view)
+    if guest is None or not guest.ready:
+        return ""
+    asked = any(
+        one["into"]["part"] == volume.attachment for one in guest.spec.get("volumes", ()) if "into" in one
+    )
+    return str(guest.facts.get("copies", {}).get(volume.attachment, "")) if asked else ""
+
+
+def swap_volumes(view: Server) -> Step | None:
+    """Whatever the guest writes to the old volume it writes to the new one too: from now on that is the one."""
+    for volume in view.volumes:
+        if filling(view, volume) and not volume.detaching and _copy(view, volume) == "ready":
+            assert volume.replaces is not None
+            return (SwapVolume(volume.replaces, volume.attachment),)
+    return None
+
+
 def _unpluggable(guest: Claim) -> str | None:
     """The device that could not be plugged in, if that is why the guest is not as it should be."""
     cause = str(guest.facts.get("cause", "")) if guest.error is not None else ""
@@ -94,6 +142,7 @@ def unwant_what_was_unplugged(view: Server) -> Step | None:
     kept = {part["part"] for part in [*guest.spec.get("nics", ()), *guest.spec.get("volumes", ())]}
     asked = {port.id for port in view.ports if not port.detaching}
     asked |= {volume.attachment for volume in view.volumes if not volume.detaching}
+    kept |= {volume["into"]["part"] for volume in guest.spec.get("volumes", ()) if "into" in volume}
     kept |= {*guest.spec.get("disks", ())}
     asked |= {disk.part for disk in view.disks}
     gone = [
@@ -127,7 +176,7 @@ def show_attachments(view: Server) -> Step | None:
 def tell_that_devices_are_there(view: Server) -> Step | None:
     if not view.devices_pending or any(not claim.ready for claim in view.claims):
         return None
-    if any(volume.extending for volume in view.volumes):
+    if any(volume.extending or volume.replaces is not None for volume in view.volumes):
         return None
     return (Set({"devices_pending": False}), Arrived())
 

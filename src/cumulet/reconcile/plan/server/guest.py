@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from cumulet.reconcile.plan.base import Named, Respec, Set, Step, name, waiting_for
 from cumulet.reconcile.plan.server.changes import Fault
 from cumulet.reconcile.plan.server.devices import well
 from cumulet.reconcile.plan.server.view import POWERED, Port, Server, Volume
-from cumulet.reconcile.plan.server.words import building, fails, in_time, last_kind, named, the_guest
+from cumulet.reconcile.plan.server.words import (
+    building,
+    fails,
+    filling,
+    in_time,
+    last_kind,
+    named,
+    replaced,
+    the_guest,
+)
 from cumulet.values import Claim
 
 
@@ -41,14 +50,29 @@ def guest_spec(view: Server, guest: Claim | None) -> dict[str, Any]:
         **view.guest,
         "disks": [disk.part for disk in view.disks],
         "nics": [{"part": port.id, **port.spec} for port in ports],
-        "volumes": [
-            {"part": v.attachment, "kind": last_kind(v), "volume": v.volume, **v.spec} for v in volumes
-        ],
+        "volumes": [_volume(view, guest, v, volumes) for v in volumes if not filling(view, v)],
         "power": _power(view),
         "counters": dict(view.counters),
     }
     address = _address(view)
     return spec if address is None else {**spec, "migrate_to": {"id": address[0], "address": address[1]}}
+
+
+def _volume(view: Server, guest: Claim | None, volume: Volume, plugged: Sequence[Volume]) -> dict[str, Any]:
+    """A volume as the guest is told of it: also what it is copied ``into``, or comes ``from``, while it is swapped."""
+    spec = _as_part(volume)
+    into = next((one for one in plugged if one.replaces == volume.attachment), None)
+    if into is not None:
+        spec["into"] = _as_part(into)
+    old = replaced(view, volume)
+    held = named(view, last_kind(old), old.attachment) if old is not None else None
+    if old is not None and held is not None and guest is not None and held.id in guest.needs:
+        spec["from"] = old.attachment
+    return spec
+
+
+def _as_part(volume: Volume) -> dict[str, Any]:
+    return {"part": volume.attachment, "kind": last_kind(volume), "volume": volume.volume, **volume.spec}
 
 
 def _power(view: Server) -> str:

@@ -59,6 +59,9 @@ class Volume(msgspec.Struct, frozen=True):
     root: bool = False
     #: Its back end is making it larger.
     extending: bool = False
+    #: The attachment whose place it takes. Until the other is ``detaching`` it is filled from that one; then it is the
+    #: one that counts, and the guest goes over to it.
+    replaces: str | None = None
     spec: Mapping[str, Any] = {}
 
 

@@ -153,6 +153,19 @@ def fails(claim: Claim) -> bool:
     return claim.error is not None and claim.acted >= claim.revision
 
 
+def replaced(view: Server, volume: Volume) -> Volume | None:
+    """The volume whose place it takes."""
+    if volume.replaces is None:
+        return None
+    return next((other for other in view.volumes if other.attachment == volume.replaces), None)
+
+
+def filling(view: Server, volume: Volume) -> bool:
+    """True while it is no device of its own, but filled from the one whose place it takes."""
+    old = replaced(view, volume)
+    return old is not None and not old.detaching
+
+
 def last_kind(volume: Volume) -> str:
     """The kind of the claim that a guest needs to use the volume."""
     return "connection" if volume.connects else "export"
