@@ -50,6 +50,9 @@ OPTIONS = {
     "volume.storage_protocol": "sim",
     # As the image service has it by default: whoever may say where an image's bytes are may change them.
     "image-feature-enabled.manage_locations": "False",
+    # There is no screen behind a console.
+    "compute-feature-enabled.vnc_console": "False",
+    "volume.volume_type_multiattach": "multiattach",
 }
 #: What no simulated guest can do: it asks for the answer to a ping.
 LEFT_OUT = r"tempest\.scenario\.test_network_basic_ops\.TestNetworkBasicOps\.test_network_basic_ops\b"
@@ -86,6 +89,9 @@ def main(words: list[str]) -> int:
     ):
         data = Path(place) / "data"
         up = stack.enter_context(cloud(data, *database, env=SETTINGS))
+        # A volume can be attached twice if its type says so, which a new cloud has none of.
+        multiattach = {"name": "multiattach", "extra_specs": {"multiattach": "<is> True"}}
+        up.post("/volume/v3/types", {"volume_type": multiattach})
         run = [str(kit), "--work", str(work), "--fail-on-leaks", "-x", LEFT_OUT, *options, *words]
         log = ""
         environment = {**os.environ, "CONFORMANCE_VENV": _tempest(kit, base), **up.variables}

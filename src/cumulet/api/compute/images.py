@@ -15,6 +15,7 @@ from msgspec import Struct
 from cumulet.api.asgi import Route
 from cumulet.api.compute.links import links, page_of, unknown_marker, with_more
 from cumulet.api.image import permit
+from cumulet.api.image.images import remove
 from cumulet.api.query import whole
 from cumulet.api.request import Request, Response, no_content, ok
 from cumulet.core import quota
@@ -161,8 +162,7 @@ async def show(request: Request) -> Response:
 
 async def delete(request: Request) -> Response:
     """DELETE /images/{image_id}"""
-    check = permit.may(request, "delete_image")
-    await request.cloud.db.write(changing.delete, request.caller, request.params["image_id"], check)
+    await remove(request, request.params["image_id"])
     return no_content()
 
 

@@ -84,8 +84,13 @@ async def update(request: Request) -> Response:
 
 async def delete(request: Request) -> Response:
     """DELETE /v2/images/{image_id}: the image is shown as ``pending_delete`` until the last of it is gone."""
+    await remove(request, request.params["image_id"])
+    return no_content()
+
+
+async def remove(request: Request, id: str) -> None:
+    """Want the image no more, and wait a little for it to be gone; compute's images go in the same way."""
     db = request.cloud.db
-    id = request.params["image_id"]
     with db.wake.listen(id) as waiter:
         await db.write(changing.delete, request.caller, id, permit.may(request, "delete_image"))
         until = asyncio.get_running_loop().time() + DELETE_WAIT
@@ -93,7 +98,6 @@ async def delete(request: Request) -> Response:
             left = until - asyncio.get_running_loop().time()
             if left <= 0 or not await waiter.wait(left):
                 break
-    return no_content()
 
 
 async def deactivate(request: Request) -> Response:

@@ -300,7 +300,7 @@ def _source(
         if volume["multiattach"] and not new.multiattach:
             raise Invalid("Multiattach volumes are only supported starting with compute API version 2.60.")
         known = _remembered(flavor, volume) if device.is_root else {}
-    elif device.is_root:
+    elif device.is_root and device.destination_type != "volume":
         raise Invalid("Block Device blank is not bootable.")
     return msgspec.structs.replace(device, size=size), known
 

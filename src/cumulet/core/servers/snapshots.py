@@ -83,11 +83,12 @@ def image_of(tx: Tx, row: Row, name: str, type: str, metadata: Mapping[str, str]
         min_disk=row["flavor"]["disk"], min_ram=source["min_ram"] if source else 0,
         properties={
             **kept,
-            **(metadata or {}),
             "image_type": type,
             "instance_uuid": row["id"],
             "user_id": row["user_id"],
             "base_image_ref": row["image_id"] or "",
+            # What the user says of the image goes before what the server says of it.
+            **(metadata or {}),
         },
     )  # fmt: skip
 
