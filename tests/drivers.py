@@ -69,6 +69,7 @@ _GUEST = claim(
     "guest",
     {"name": "s", "hostname": "s", "vcpus": 1, "memory_mb": 64, "disks": [], "nics": [], "power": "on", "counters": {}},
 )  # fmt: skip
+_SWAPPED = {"part": "a", "volume": "v", "device": "/dev/vdb", "into": {"part": "b", "volume": "w"}}
 _FILE = Need(id_of("file"), "file", "", {}, False)
 _IMAGE = {"id": id_of("image"), "image": id_of("image"), "format": "raw", "size": len(DISK)}
 _VOLUME = claim("volume", {"size_gb": 1})
@@ -79,9 +80,12 @@ _SWAP = claim("disk", {"size_mb": 16, "format": "swap"}, part="swap")
 #: By name: the driver, and what is made, the last of which is what it is about.
 CASES: Mapping[str, tuple[str, tuple[Claim, ...]]] = {
     "simulated guest": ("simulated host", (_GUEST,)),
+    "simulated guest that fills a volume": ("simulated host", (claim("guest", {**_GUEST.spec, "volumes": [_SWAPPED]}),)),
     "simulated disk": ("simulated host", (claim("disk", {}),)),
     "simulated volume": ("simulated back end", (_VOLUME,)),
     "simulated source": ("simulated back end", (_VOLUME, claim("source", {}, _VOLUME))),
+    "simulated snapshot": ("simulated back end", (_VOLUME, _SNAPSHOT)),
+    "simulated export": ("simulated back end", (_VOLUME, claim("export", {"volume": "v", "host": "h"}, _VOLUME))),
     "simulated backup": ("simulated back end", (_VOLUME, claim("backup", {"size_gb": 1}, _VOLUME))),
     "simulated switch": ("simulated network", (claim("switch", {}),)),
     "image": ("image files", (claim("file", {}, _FILE),)),

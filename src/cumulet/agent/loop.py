@@ -87,6 +87,8 @@ class Agent:
         #: Claims that need a claim, among those that are known here.
         self._needed_by: dict[str, set[str]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        #: What changed by itself while something worked on it: what that found may be older.
+        self._stale: set[str] = set()
         self._answers: set[asyncio.Task[None]] = set()
         self._failures: dict[str, int] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -371,6 +373,9 @@ class Agent:
         elif error is not None:
             self._pause(claim.id)
         self._consider_neighbours(claim)
+        if claim.id in self._stale:
+            self._stale.discard(claim.id)
+            self._changed(claim.id)
 
     def _consider_neighbours(self, claim: wire.Claim) -> None:
         """What waits for the claim, in either direction."""
@@ -444,7 +449,10 @@ class Agent:
 
     def _changed(self, id: str) -> None:
         """A thing changed by itself."""
-        self._begin(self._see(id))
+        if id in self._tasks:
+            self._stale.add(id)
+        else:
+            self._begin(self._see(id))
 
     async def _see(self, id: str) -> None:
         claim = self.claims.get(id)
@@ -562,6 +570,7 @@ class Agent:
             self._needed_by,
             self._failures,
             self._outbox,
+            self._stale,
         ):
             memory.clear()
         self._ready.clear()

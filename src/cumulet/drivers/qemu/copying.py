@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 
 from cumulet.drivers.base import Failed
-from cumulet.drivers.qemu import devices
+from cumulet.drivers.qemu import plugs
 from cumulet.drivers.qemu.machine import Drive, Image, files, nodes, short
 from cumulet.drivers.qemu.qmp import Gone, Monitor, Refused
 
@@ -25,7 +25,7 @@ async def copy(monitor: Monitor, node: str, source: str, target: Image) -> None:
     try:
         with monitor.events() as events:
             try:
-                sets = {file.node: await devices.hand_over(monitor, file) for file in files(drive)}
+                sets = {file.node: await plugs.hand_over(monitor, file) for file in files(drive)}
                 for one in nodes(drive, sets):
                     await monitor.execute("blockdev-add", one)
                 await monitor.execute(
@@ -78,4 +78,4 @@ async def drop(monitor: Monitor, source: str) -> None:
     there = {one["node-name"] for one in await monitor.execute("query-named-block-nodes", {"flat": True})}
     mine = [node for node in (name, f"{name}-f") if node in there]
     if mine:
-        await devices.drop(monitor, mine)
+        await plugs.drop(monitor, mine)

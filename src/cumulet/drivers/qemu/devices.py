@@ -7,16 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from cumulet.drivers.base import Failed
-from cumulet.drivers.qemu import files as disk_files
+from cumulet.drivers.qemu import swapping
 from cumulet.drivers.qemu.machine import (
     Drive,
-    File,
     Machine,
     Nic,
     drive_device,
@@ -24,17 +20,10 @@ from cumulet.drivers.qemu.machine import (
     nic_device,
     nodes,
     pluggable,
+    volume_id,
 )
+from cumulet.drivers.qemu.plugs import CAUSE, drop, hand_over, plug, present
 from cumulet.drivers.qemu.qmp import Gone, Monitor, Refused
-
-#: Why a device was not unplugged: the guest itself is well.
-CAUSE = "device"
-
-
-async def present(monitor: Monitor) -> set[str]:
-    """The volumes and network cards that the guest has."""
-    found = await monitor.execute("qom-list", {"path": "/machine/peripheral"})
-    return {one["name"] for one in found if pluggable(one["name"])}
 
 
 async def change(monitor: Monitor, machine: Machine, patience: float) -> None:
@@ -43,15 +32,23 @@ async def change(monitor: Monitor, machine: Machine, patience: float) -> None:
     One that fails keeps no other from its turn. Raises Failed with a cause: CAUSE for a device that the guest does
     not let go within ``patience``, and ``plug(part)`` for one that cannot be plugged in.
     """
-    wanted = {drive.id for drive in machine.drives if drive.pluggable} | {nic.id for nic in machine.nics}
+    volumes = [drive for drive in machine.drives if drive.pluggable]
     there = await present(monitor)
+    have = set(there.values())
+    taken_over = {drive.was for drive in volumes if drive.was in have and drive.id not in have}
+    wanted = {drive.id for drive in volumes} | {nic.id for nic in machine.nics} | taken_over
+    copies = {drive.into.part for drive in volumes if drive.into} | {one.part for one in volumes if one.was}
+    await swapping.stop(monitor, copies)
     await _clear(monitor)
     steps = [
-        partial(_plug_drive, monitor, one) for one in machine.drives if one.pluggable and one.id not in there
+        partial(swapping.take_over if one.was in taken_over else _plug_drive, monitor, one)
+        for one in volumes
+        if one.id not in have
     ]
     steps += [partial(_plug_nic, monitor, one) for one in machine.nics if one.id not in there]
     steps.append(partial(enlarge, monitor, machine))
-    steps += [partial(_unplug, monitor, id, patience) for id in sorted(there - wanted)]
+    going = sorted(id for id, used in there.items() if used not in wanted)
+    steps += [partial(_unplug, monitor, id, patience) for id in going]
     failures = []
     for step in steps:
         try:
@@ -63,11 +60,6 @@ async def change(monitor: Monitor, machine: Machine, patience: float) -> None:
     await _clear(monitor)
     if failures:
         raise failures[0]
-
-
-def plug(part: str) -> str:
-    """The cause of a failure to plug in a device."""
-    return f"plug {part}"
 
 
 async def enlarge(monitor: Monitor, machine: Machine) -> None:
@@ -114,39 +106,13 @@ async def _unplug(monitor: Monitor, id: str, patience: float) -> None:
 
 async def _clear(monitor: Monitor) -> None:
     """Remove what is left of drives whose devices are gone: nodes, and open files."""
-    devices = await present(monitor)
+    used = {*(await present(monitor)).values(), *map(volume_id, await swapping.states(monitor))}
     names = {one["node-name"] for one in await monitor.execute("query-named-block-nodes", {"flat": True})}
     ids = {name.split("-")[0] for name in names}
     for id in ids:
-        if pluggable(id) and id not in devices:
-            await drop(monitor, [name for name in (id, f"{id}-b", f"{id}-f", f"{id}-bf") if name in names])
-
-
-async def drop(monitor: Monitor, names: Sequence[str]) -> None:
-    """Remove nodes, the upper ones first, and close their files."""
-    for name in names:
-        await _drop_node(monitor, name)
-    for found in await monitor.execute("query-fdsets"):
-        if any(fd.get("opaque") in names for fd in found["fds"]):
-            with contextlib.suppress(Refused):
-                await monitor.execute("remove-fd", {"fdset-id": found["fdset-id"]})
-
-
-async def _drop_node(monitor: Monitor, name: str) -> None:
-    """A device lets go of its node a little later than it says that it is gone."""
-    for attempt in range(20):
-        try:
-            await monitor.execute("blockdev-del", {"node-name": name})
-        except Refused as error:
-            if "find" in error.message:
-                return
-            if attempt == 19:
-                raise Failed(
-                    f"the file of a device cannot be closed: {error.message}", cause=CAUSE
-                ) from error
-            await asyncio.sleep(0.02)
-        else:
-            return
+        if pluggable(id) and id not in used:
+            mine = (id, f"{id}-q", f"{id}-b", f"{id}-f", f"{id}-bf")
+            await drop(monitor, [name for name in mine if name in names])
 
 
 async def _plug_drive(monitor: Monitor, drive: Drive) -> None:
@@ -162,32 +128,6 @@ async def _plug_drive(monitor: Monitor, drive: Drive) -> None:
         raise
     except Failed as error:
         raise Failed(f"a volume cannot be plugged in: {error.message}", cause=plug(drive.part)) from error
-
-
-async def hand_over(monitor: Monitor, file: File) -> int:
-    """Open a file and hand it to QEMU; the set of descriptors that it is in."""
-    fd = open_image(file)
-    try:
-        found: dict[str, Any] = await monitor.execute("add-fd", {"opaque": file.node}, fds=[fd])
-    finally:
-        os.close(fd)
-    return int(found["fdset-id"])
-
-
-def open_image(file: File) -> int:
-    """Open a file for QEMU. Raises Failed if it is not there, or must not be opened."""
-    flags = (os.O_RDWR if file.writable else os.O_RDONLY) | os.O_CLOEXEC | os.O_NOFOLLOW
-    try:
-        fd = os.open(file.image.path, flags)
-    except OSError as error:
-        raise Failed(f"the file of a disk cannot be opened: {error.strerror}") from error
-    if not file.layered:
-        try:
-            disk_files.check(fd, file.image.format)
-        except Failed:
-            os.close(fd)
-            raise
-    return fd
 
 
 async def _plug_nic(monitor: Monitor, nic: Nic) -> None:

@@ -29,7 +29,7 @@ from cumulet.drivers import process, program
 from cumulet.drivers.base import Failed, Thing, Unknown
 from cumulet.drivers.blocks import in_thread
 from cumulet.drivers.process import Process
-from cumulet.drivers.qemu import alive, copying, devices, machine, telling
+from cumulet.drivers.qemu import alive, copying, devices, machine, plugs, swapping, telling
 from cumulet.drivers.qemu.accelerator import Accelerator
 from cumulet.drivers.qemu.disks import Disks
 from cumulet.drivers.qemu.machine import Image, Machine
@@ -85,6 +85,8 @@ class Guests:
         self._watched: dict[str, Process] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._paused: set[str] = set()
+        #: How far copies of volumes into others are, by guest and by the part that is filled.
+        self._copies: dict[str, dict[str, str]] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         disks.live = self
 
@@ -133,7 +135,8 @@ class Guests:
 
     def _facts(self, id: str, state: State, running: bool) -> dict[str, Any]:
         power = "off" if not running else "paused" if id in self._paused else "on"
-        return {"power": power, "counters": state.counters}
+        copies = self._copies.get(id) if running else None
+        return {"power": power, "counters": state.counters, **({"copies": dict(copies)} if copies else {})}
 
     def _state(self, id: str) -> State:
         try:
@@ -208,13 +211,15 @@ class Guests:
             except Gone as error:
                 words = alive.last_words(self.home(id))
                 raise Failed(f"the guest cannot be started: {words or error.message}") from None
-        return self._write(id, msgspec.structs.replace(state, up=state.starts))
+        state = self._write(id, msgspec.structs.replace(state, up=state.starts))
+        await self._fill(id, made)
+        return state
 
     def _launch(self, id: str, made: Machine, accelerator: str) -> Process:
         home = self.home(id)
         with contextlib.ExitStack() as stack:
             files = {
-                file.node: stack.enter_context(_closing(devices.open_image(file)))
+                file.node: stack.enter_context(_closing(plugs.open_image(file)))
                 for drive in made.drives
                 for file in machine.files(drive)
             }
@@ -239,7 +244,22 @@ class Guests:
         made, _ = self._machine(claim)
         monitor = await self._monitor(claim.id)
         await devices.change(monitor, made, self._settings.unplug_seconds)
+        await self._fill(claim.id, made)
         return msgspec.structs.replace(state, up=state.starts)
+
+    async def _fill(self, id: str, made: Machine) -> None:
+        """Begin to copy volumes into those that are to take their places; how far that is, events tell."""
+        targets = [drive.into for drive in made.drives if drive.into is not None]
+        if not targets and not self._copies.get(id):
+            return
+        monitor = await self._monitor(id)
+        self._copies[id] = dict.fromkeys(await swapping.states(monitor), "copying")
+        for drive in made.drives:
+            if drive.into is not None:
+                self._copies[id].setdefault(drive.into.part, "copying")
+                await swapping.fill(monitor, drive.id, drive.into)
+        for part, state in (await swapping.states(monitor)).items():
+            self._copies[id][part] = state
 
     async def _power_off(self, id: str, running: Process) -> None:
         """Ask the guest to power itself off, and end its process if it does not within the time."""
@@ -282,7 +302,11 @@ class Guests:
             return found
 
     def _hear(self, id: str, event: Event) -> None:
-        if event["event"] == "STOP":
+        copy = swapping.told(event)
+        if copy is not None:
+            self._copies.setdefault(id, {})[copy[0]] = copy[1]
+            self._changed(id)
+        elif event["event"] == "STOP":
             self._paused.add(id)
             self._changed(id)
         elif event["event"] == "RESUME":
@@ -297,6 +321,7 @@ class Guests:
             self._run_on_later(id)
 
     async def _note_pause(self, id: str, monitor: Monitor) -> None:
+        self._copies[id] = await swapping.states(monitor)
         status = await monitor.execute("query-status")
         if status["running"]:
             self._paused.discard(id)
@@ -351,6 +376,7 @@ class Guests:
         if timer is not None:
             timer.cancel()
         self._paused.discard(id)
+        self._copies.pop(id, None)
 
     # --- copies of disks ---
 

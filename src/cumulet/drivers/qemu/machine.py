@@ -50,6 +50,9 @@ class Drive(msgspec.Struct, frozen=True):
     part: str = ""
     #: Bytes that it should have at least; None: what it has.
     size: int | None = None
+    #: What it is copied into, while it is to be swapped; and the drive that it takes the place of.
+    into: Drive | None = None
+    was: str = ""
 
     @property
     def pluggable(self) -> bool:
@@ -166,6 +169,8 @@ def _volume(spec: Mapping[str, Any], needs: Sequence[Need]) -> Drive:
         boot=boot + 1 if boot is not None and boot >= 0 else None,
         part=spec["part"],
         size=int(spec["size_gb"]) << 30 if spec.get("size_gb") else None,
+        into=_volume(spec["into"], needs) if "into" in spec else None,
+        was=volume_id(spec["from"]) if "from" in spec else "",
     )
 
 
@@ -237,6 +242,16 @@ def nodes(drive: Drive, sets: Mapping[str, int]) -> list[dict[str, Any]]:
     backing = f"{drive.id}-b" if drive.base is not None else None
     found.append(_format(drive.id, drive.image.format, f"{drive.id}-f", backing, writable=not drive.readonly))
     return found
+
+
+def view(drive: Drive, sets: Mapping[str, int], size: int) -> list[dict[str, Any]]:
+    """The nodes of a drive of which the first ``size`` bytes are seen."""
+    *below, whole = nodes(drive, sets)
+    seen = {
+        "node-name": drive.id, "driver": "raw", "file": f"{drive.id}-q", "size": size, "read-only": drive.readonly,
+        "discard": "unmap",
+    }  # fmt: skip
+    return [*below, {**whole, "node-name": f"{drive.id}-q"}, seen]
 
 
 def _file(node: str, sets: Mapping[str, int], *, writable: bool) -> dict[str, Any]:

@@ -1,0 +1,217 @@
+"""A volume takes another one's place in a guest that runs: real processes, without a system in them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.conftest import run
+from tests.guest import MIB, Host, claim, guest, host, need
+
+from cumulet.drivers import qcow2
+from cumulet.drivers.base import Failed
+from cumulet.drivers.qemu import machine
+from cumulet.drivers.qemu.qmp import Monitor
+from cumulet.wire.agent import Claim
+
+pytestmark = pytest.mark.anyio
+DISK = "d1d1d1d1-0000-4000-8000-000000000000"
+GUEST = "60606060-0000-4000-8000-000000000000"
+OLD, NEW = "a1a1a1a1-0000-4000-8000-000000000000", "b2b2b2b2-0000-4000-8000-000000000000"
+#: Of the old volume; and the device's path in the guest.
+SIZE = 16 * MIB
+DEVICE = f"/machine/peripheral/{machine.volume_id(OLD)}/virtio-backend"
+
+
+class Swap:
+    """A guest with a volume, and a second volume."""
+
+    def __init__(self, here: Host, files: dict[str, Path]) -> None:
+        self.here = here
+        self.files = files
+
+    def wanted(self, *volumes: dict[str, Any], parts: tuple[str, ...] = (OLD, NEW), **spec: Any) -> Claim:
+        needs = [
+            need("export", part, part, driver="file", path=str(self.files[part]), format="qcow2")
+            for part in parts
+        ]
+        return guest(GUEST, [empty()], needs, volumes=list(volumes), **spec)
+
+    async def before(self, **spec: Any) -> None:
+        await self.here.ensure(empty())
+        await self.here.ensure(self.wanted(part(OLD), parts=(OLD,), **spec))
+
+    async def filled(self, **spec: Any) -> None:
+        """The new volume is filled from the old one."""
+        await self.here.ensure(self.wanted(part(OLD, into=part(NEW)), **spec))
+        await self.shows({NEW: "ready"})
+
+    async def shows(self, copies: dict[str, str]) -> None:
+        async with asyncio.timeout(20):
+            while (found := await self.copies()) != copies:
+                assert found.get(NEW, "copying") in ("copying", "ready"), found
+                await self.here.changed.get()
+
+    async def copies(self) -> dict[str, str]:
+        thing = await self.here.look(self.wanted())
+        assert thing is not None
+        found: dict[str, str] = thing.facts.get("copies", {})
+        return found
+
+    async def write(self, pattern: int, offset: int) -> None:
+        """What the guest would write: through its device."""
+        told = await self.monitor(
+            "human-monitor-command",
+            {"command-line": f'qemu-io -d {DEVICE} "write -P {pattern} {offset} 64k"'},
+        )
+        assert "error" not in str(told).lower(), told
+
+    async def monitor(self, command: str, arguments: dict[str, Any] | None = None) -> Any:
+        found = await Monitor.connect(self.here.directory / "guest" / GUEST, "tools")
+        try:
+            return await found.execute(command, arguments)
+        finally:
+            found.close()
+
+    async def nodes(self) -> set[str]:
+        return {one["node-name"] for one in await self.monitor("query-named-block-nodes", {"flat": True})}
+
+    def has(self, which: str, *patterns: tuple[int, int]) -> None:
+        for pattern, offset in patterns:
+            command = f"read -P {pattern} {offset} 64k"
+            run("qemu-io", "-r", "-f", "qcow2", "-c", command, str(self.files[which]))
+
+
+def part(id: str, **more: Any) -> dict[str, Any]:
+    return {
+        "part": id, "kind": "export", "volume": id, "device": "/dev/vdb", "boot_index": None, "bus": None,
+        "readonly": False, "serial": id, **more,
+    }  # fmt: skip
+
+
+def empty() -> Claim:
+    return claim("disk", DISK, {"size_mb": 16, "format": "swap"}, part="swap")
+
+
+@pytest.fixture
+async def swap(directory: Path, tmp_path: Path) -> AsyncIterator[Swap]:
+    files = {OLD: tmp_path / "old", NEW: tmp_path / "new"}
+    files[OLD].write_bytes(qcow2.empty(SIZE))
+    files[NEW].write_bytes(qcow2.empty(2 * SIZE))
+    run("qemu-io", "-f", "qcow2", "-c", "write -P 1 0 64k", str(files[OLD]))
+    with host(directory) as made:
+        yield Swap(made, files)
+
+
+async def test_all_that_was_in_the_old_one_is_in_the_new_one(swap: Swap) -> None:
+    await swap.before()
+    await swap.filled()
+    await swap.write(2, MIB)
+    # Told again, as after a restart of the agent: nothing begins anew.
+    assert await swap.here.ensure(swap.wanted(part(OLD, into=part(NEW)))) is not None
+    await swap.shows({NEW: "ready"})
+
+    after = swap.wanted(part(NEW, **{"from": OLD}, size_gb=0))
+    await swap.here.ensure(after)
+    assert await swap.copies() == {}
+    await swap.write(3, 2 * MIB)
+    swap.has(OLD, (1, 0), (2, MIB), (0, 2 * MIB))  # it is closed
+    new = machine.volume_id(NEW)
+    assert await swap.nodes() == {"swap", "swap-f", new, f"{new}-q", f"{new}-f"}
+    assert await swap.here.ensure(swap.wanted(part(NEW), parts=(NEW,))) is not None
+    (found,) = [one for one in await swap.monitor("query-block") if one.get("qdev") == DEVICE]
+    assert found["inserted"]["node-name"] == new
+
+    # It is an ordinary volume from now on: a new process has it, and nothing of the old one.
+    again = swap.wanted(part(NEW), parts=(NEW,), counters={"hard_reboots": 1})
+    await swap.here.ensure(again)
+    assert await swap.nodes() == {"swap", "swap-f", new, f"{new}-f"}
+    await swap.here.remove(again)
+    swap.has(NEW, (1, 0), (2, MIB), (3, 2 * MIB))
+
+
+async def test_the_new_one_has_its_own_size(swap: Swap) -> None:
+    await swap.before()
+    await swap.filled()
+    await swap.here.ensure(swap.wanted(part(NEW, **{"from": OLD})))
+    # A size that is asked for, and can be had only by the guest that has the volume open.
+    await swap.here.ensure(swap.wanted(part(NEW, size_gb=1), parts=(NEW,)))
+    (found,) = [one for one in await swap.monitor("query-block") if one.get("qdev") == DEVICE]
+    assert found["inserted"]["image"]["virtual-size"] == 1 << 30
+
+
+async def test_a_swap_that_is_given_up_leaves_the_guest_as_it_was(swap: Swap) -> None:
+    await swap.before()
+    await swap.filled()
+    await swap.here.ensure(swap.wanted(part(OLD), parts=(OLD,)))
+    assert await swap.copies() == {}
+    await swap.write(4, MIB)
+    old = machine.volume_id(OLD)
+    assert await swap.nodes() == {"swap", "swap-f", old, f"{old}-f"}
+    swap.has(NEW, (1, 0), (0, MIB))  # it is closed
+    # And it can be begun again, from what the old one has now.
+    await swap.filled()
+    await swap.here.ensure(swap.wanted(part(NEW, **{"from": OLD})))
+    await swap.here.remove(swap.wanted())
+    swap.has(NEW, (1, 0), (4, MIB))
+
+
+async def test_a_guest_that_ends_between_the_two_has_all_in_the_new_one(swap: Swap) -> None:
+    await swap.before()
+    await swap.filled()
+    await swap.write(5, 3 * MIB)
+    await swap.here.ensure(swap.wanted(part(NEW, **{"from": OLD}), power="off"))
+    swap.has(NEW, (1, 0), (5, 3 * MIB))
+    await swap.here.ensure(swap.wanted(part(NEW), parts=(NEW,), counters={"starts": 1}))
+    assert machine.volume_id(OLD) not in await swap.nodes()
+
+
+async def test_a_copy_that_was_lost_is_made_again_before_the_guest_goes_over(swap: Swap) -> None:
+    await swap.before()
+    await swap.filled()
+    await swap.monitor("block-job-cancel", {"device": f"m-{NEW}", "force": True})
+    await swap.write(6, MIB)
+    await swap.here.ensure(swap.wanted(part(NEW, **{"from": OLD})))
+    await swap.here.remove(swap.wanted())
+    swap.has(NEW, (1, 0), (6, MIB))
+
+
+async def test_a_guest_that_is_started_anew_begins_to_copy_again(swap: Swap) -> None:
+    await swap.before()
+    await swap.filled()
+    await swap.filled(counters={"hard_reboots": 1})
+    await swap.here.ensure(swap.wanted(part(NEW, **{"from": OLD}), counters={"hard_reboots": 1}))
+    await swap.here.remove(swap.wanted())
+    swap.has(NEW, (1, 0))
+
+
+async def test_an_agent_that_comes_later_knows_how_far_the_copy_is(swap: Swap) -> None:
+    await swap.before()
+    await swap.filled()
+    swap.here.close()
+    swap.here = Host(swap.here.directory)
+    thing = await swap.here.ensure(swap.wanted(part(OLD, into=part(NEW))))
+    assert thing.facts["copies"] == {NEW: "ready"}
+    await swap.here.remove(swap.wanted())
+    swap.here.close()
+
+
+async def test_what_cannot_be_written_is_said(swap: Swap) -> None:
+    await swap.before()
+    swap.files[NEW] = swap.files[NEW].with_name("nowhere")
+    with pytest.raises(Failed, match="cannot be opened") as failed:
+        await swap.here.ensure(swap.wanted(part(OLD, into=part(NEW))))
+    assert failed.value.cause == f"plug {NEW}"
+    await swap.here.ensure(swap.wanted(part(OLD), parts=(OLD,)))
+    small = swap.files[NEW].with_name("small")
+    small.write_bytes(qcow2.empty(MIB))
+    swap.files[NEW] = small
+    with pytest.raises(Failed, match="cannot be copied") as failed:
+        await swap.here.ensure(swap.wanted(part(OLD, into=part(NEW))))
+    assert failed.value.cause == f"plug {NEW}"
+    await swap.here.ensure(swap.wanted(part(OLD), parts=(OLD,)))
+    old = machine.volume_id(OLD)
+    assert await swap.nodes() == {"swap", "swap-f", old, f"{old}-f"}
