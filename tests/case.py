@@ -571,33 +571,37 @@ class Case:
         await self.until(self._at_rest, "the cloud to settle")
 
     async def _at_rest(self) -> bool:
-        busy = await self.db.read(
-            lambda tx: (
-                tx.one("select 1 from holders where due <= :now", now=tx.now)
-                or tx.one(
-                    "select 1 from claims where not wanted or (wanted and (seen <> 'present' or acted < revision or error is not null))"
-                )
-            )
+        still = await self._still(
+            "select 1 from holders where due <= :now union all select 1 from claims where not wanted or "
+            "(wanted and (seen <> 'present' or acted < revision or error is not null))"
         )
         agents = [agent.agent for agent in self.cloud.agents.values() if agent.agent is not None]
-        return busy is None and not any(agent._tasks or agent._outbox for agent in agents)
+        return still and not any(agent._tasks or agent._outbox for agent in agents)
 
     async def hangs(self) -> None:
         """Nothing moves any more, but for what fails again and again, and what waits behind it."""
         await self.until(self._hangs, "the cloud to get no further")
 
     async def _hangs(self) -> bool:
-        return await self.db.read(
-            lambda tx: (
-                tx.one(
-                    "select 1 from holders where due <= :now union all select 1 from claims c where error is null and "
-                    "(wanted and (seen <> 'present' or acted < revision) or not wanted and not exists "
-                    "(select 1 from needs n where n.needs = c.id))",
-                    now=tx.now,
-                )
-                is None
-            )
+        return await self._still(
+            "select 1 from holders where due <= :now union all select 1 from claims c where error is null and "
+            "(wanted and (seen <> 'present' or acted < revision) or not wanted and not exists "
+            "(select 1 from needs n where n.needs = c.id))"
         )
+
+    async def _still(self, moves: str) -> bool:
+        """True if a query finds nothing, and no transaction was under way or ended meanwhile.
+
+        What is to follow a transaction is not in the database; see db.engine.Tx.afterwards.
+        """
+        before = self._transactions()
+        found = await self.db.read(lambda tx: tx.one(moves, now=tx.now))
+        return found is None and before == self._transactions() == (before[0], 0)
+
+    def _transactions(self) -> tuple[int, int]:
+        """How many have ended, and how many are under way; on SQLite each runs where it is called."""
+        limit = getattr(self.db, "_limit", None)
+        return self.db.commits, limit.borrowed_tokens if limit else 0
 
     def remember(self) -> None:
         """Look at the ledger; ``clean`` compares with the last look."""

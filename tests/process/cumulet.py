@@ -207,15 +207,24 @@ class Cloud(Program):
 
 def ledger(directory: Path, database: str = "") -> Look:
     """All that there is: the rows of the database, and the files of the agents below the data directory."""
-    db: SqliteDatabase | PostgresDatabase
-    if database:
-        db = PostgresDatabase(database, RealChance(), connections=2)
-    else:
-        db = SqliteDatabase(directory / "cumulet.db", RealChance())
-    try:
+    with contextlib.closing(_opened(directory, database)) as db:
         return look(db, directory)
-    finally:
-        db.close()
+
+
+def _opened(directory: Path, database: str) -> SqliteDatabase | PostgresDatabase:
+    if database:
+        return PostgresDatabase(database, RealChance(), connections=2)
+    return SqliteDatabase(directory / "cumulet.db", RealChance())
+
+
+def at_rest(directory: Path, database: str = "") -> bool:
+    """Nobody has anything to do: everything that the cloud began with is there, too."""
+    moves = (
+        "select 1 from holders where due <= :now union all select 1 from claims "
+        "where not wanted or seen <> 'present' or acted < revision"
+    )
+    with contextlib.closing(_opened(directory, database)) as db:
+        return db.read_now(lambda tx: tx.one(moves, now=tx.now)) is None
 
 
 def await_clean(before: Look, directory: Path, database: str = "") -> None:

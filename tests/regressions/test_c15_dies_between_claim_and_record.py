@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 from tests.leftovers import Look
-from tests.process.cumulet import Cloud, Program, await_clean, ledger, started, until
+from tests.process.cumulet import Cloud, Program, at_rest, await_clean, ledger, started, until
 
 #: Where the process dies: while the request is stored, before it is answered, after the claim, after the record,
 #: before the commit.
@@ -34,7 +34,7 @@ FLAVOR, SERVERS = "m1.tiny", "/compute/v2.1/servers"
 class Things:
     """A port, a volume, and a request for a server with both, all of the administrator's project."""
 
-    def __init__(self, up: Cloud) -> None:
+    def __init__(self, up: Cloud, database: str = "") -> None:
         body: dict[str, Any] = {"network": {"name": "n"}}
         network = up.post("/network/v2.0/networks", body)["network"]["id"]
         subnet = {"network_id": network, "ip_version": 4, "cidr": "192.168.7.0/24"}
@@ -50,7 +50,7 @@ class Things:
                 {"uuid": self.volume, "source_type": "volume", "destination_type": "volume"},
             ],
         }
-        until(lambda: up.get("/cumulet/v1/summary")["summary"]["waiting"] == 0)
+        until(lambda: at_rest(up.directory, database))
 
     def volume_of(self, up: Cloud) -> Any:
         return up.get(f"/volume/v3/volumes/{self.volume}")["volume"]
@@ -170,7 +170,7 @@ def test_the_process_that_orchestrates(directory: Path, url: str, when: str) -> 
     with started(Cloud(data, *words)) as up:
         up.ready()
         with reconciling(directory, url, CLAIM) as other:
-            things = Things(up)
+            things = Things(up, url)
             before = ledger(data, url)
             other.arm()
             server = up.boot("s", **things.request)

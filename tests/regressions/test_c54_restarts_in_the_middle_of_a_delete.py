@@ -14,7 +14,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.process.cumulet import Cloud, Program, await_clean, ledger, run, started, until
+from tests.process.cumulet import Cloud, Program, at_rest, await_clean, ledger, run, started, until
 
 SERVERS = "/compute/v2.1/servers"
 FAR = "far"
@@ -50,7 +50,7 @@ class Things:
         until(lambda: self.volume_is("available"))
         self.image = up.get("/image/v2/images?name=tiny")["images"][0]["id"]
         self.networks = [{"port": self.port}, {"uuid": network}]
-        until(lambda: up.get("/cumulet/v1/summary")["summary"]["waiting"] == 0)
+        until(lambda: at_rest(up.directory))
 
     def volume_is(self, status: str) -> bool:
         return bool(self.up.get(f"/volume/v3/volumes/{self.volume}")["volume"]["status"] == status)
