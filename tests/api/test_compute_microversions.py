@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 from tests.cloud import running_cloud, test_cloud
-from tests.tenants import COMPUTE, Tenant, furnish
-from tests.versions import Changes, Routes, Shape, edges, within, wrong_routes, wrong_shapes
+from tests.tenants import COMPUTE, KEY, Tenant, furnish
+from tests.versions import Changes, Routes, Shape, at, edges, within, wrong_routes, wrong_shapes
 
 from cumulet.api.compute import AREA
 from cumulet.db.engine import PostgresDatabase, SqliteDatabase
@@ -205,7 +205,30 @@ ROUTES: Routes = {
     ("GET", f"os-hypervisors/{NONE}/uptime", ""): (1, 87),
 }
 
-#: Fields of the body of POST /servers that came or went.
+_MIGRATE = {"host": None, "block_migration": False}
+#: Fields of bodies that came or went: (path, action, the least body that has no such field, field and value, the first
+#: minor version, the last or 0).
+FIELDS: tuple[tuple[str, str, dict[str, Any], str, Any, int, int], ...] = (
+    ("rebuild", "", {"imageRef": NONE}, "description", "d", 19, 0),
+    ("rebuild", "", {"imageRef": NONE}, "key_name", None, 54, 0),
+    ("rebuild", "", {"imageRef": NONE}, "personality", [], 1, 56),
+    ("rebuild", "", {"imageRef": NONE}, "user_data", None, 57, 0),
+    ("rebuild", "", {"imageRef": NONE}, "trusted_image_certificates", None, 63, 0),
+    ("rebuild", "", {"imageRef": NONE}, "hostname", "host-1", 90, 0),
+    ("evacuate", "", {"host": "h1"}, "force", True, 29, 67),
+    ("evacuate", "", {}, "onSharedStorage", False, 1, 13),
+    ("os-migrateLive", "", _MIGRATE, "disk_over_commit", False, 1, 24),
+    ("os-migrateLive", "", {"host": "h1", "block_migration": "auto"}, "force", True, 30, 67),
+    ("", "servers/{id}/os-volume_attachments volumeAttachment", {"volumeId": NONE}, "tag", "t", 49, 0),
+    ("", "servers/{id}/os-volume_attachments volumeAttachment", {"volumeId": NONE}, "delete_on_termination", True, 79, 0),
+    ("", "servers/{id}/os-interface interfaceAttachment", {}, "tag", "t", 49, 0),
+    ("", "flavors flavor", {"name": "f", "ram": 1, "vcpus": 1, "disk": 1}, "description", "d", 55, 0),
+    ("", "os-keypairs keypair", {"name": "k", "public_key": KEY}, "type", "ssh", 2, 0),
+    ("", "os-keypairs keypair", {"name": "l", "public_key": KEY}, "user_id", "nobody", 10, 0),
+    ("", "os-server-groups server_group", {"name": "g"}, "policies", ["affinity"], 1, 63),
+    ("", "os-server-groups server_group", {"name": "g"}, "policy", "affinity", 64, 0),
+)  # fmt: skip
+#: The same of the body of POST /servers.
 CREATE: Mapping[str, tuple[Any, int, int]] = {
     "description": ("d", 19, 0),
     "personality": ([], 1, 56),
@@ -213,7 +236,7 @@ CREATE: Mapping[str, tuple[Any, int, int]] = {
     "trusted_image_certificates": (["a"], 63, 0),
     "host": ("h1", 74, 0),
     "hypervisor_hostname": ("h1", 74, 0),
-    "hostname": ("h", 90, 0),
+    "hostname": ("host-1", 90, 0),
 }
 
 
@@ -277,3 +300,20 @@ async def test_fields_of_a_create_came_and_went(db: SqliteDatabase | PostgresDat
                 )
                 refused = answer.status_code == 400 and f"{field!r}" in answer.text.replace('"', "'")
                 assert refused is not within(minor, first, last), (field, minor, answer.text)
+
+
+async def test_fields_of_other_bodies_came_and_went(db: SqliteDatabase | PostgresDatabase) -> None:
+    """Where one is not known, the answer is 400 and names it; where it is, the answer is about something else."""
+    wrong = []
+    async with test_cloud(db) as cloud:
+        for action, place, least, field, value, first, last in FIELDS:
+            path, noun = (f"servers/{NONE}/action", action) if action else place.split()
+            for minor in edges(first, last, 1):
+                answer = await cloud.post(
+                    ROOT + path.replace("{id}", NONE), as_="admin", json={noun: {**least, field: value}},
+                    version=at(AREA, minor),
+                )  # fmt: skip
+                refused = answer.status_code == 400 and field in answer.text
+                if refused is within(minor, first, last):
+                    wrong.append(f"{noun} {field} at 2.{minor}: {answer.status_code} {answer.text}")
+    assert not wrong, "\n".join(wrong)
