@@ -167,6 +167,19 @@ async def running_cloud(
         yield cloud
 
 
+@contextlib.asynccontextmanager
+async def again(db: Database, directory: Path, *, config: Config, chance: Chance) -> AsyncIterator[TestCloud]:
+    """The same over a database that had a running cloud, and its directory."""
+    cloud = TestCloud(db, config, chance)
+    try:
+        async with running(db, cloud.app, config, chance, directory) as agents:
+            cloud.agents = agents
+            await until(lambda: all_known(cloud))
+            yield cloud
+    finally:
+        await cloud.client.aclose()
+
+
 async def all_known(cloud: TestCloud) -> bool:
     return await cloud.db.read(lambda tx: tx.value("select count(*) from agents where session is null") == 0)
 

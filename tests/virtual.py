@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import heapq
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,7 +14,7 @@ from cumulet.chance import SeededChance
 from cumulet.config import Config
 from cumulet.db.engine import SqliteDatabase
 from cumulet.db.migrate import prepare
-from tests.cloud import TestCloud, running_cloud
+from tests.cloud import TestCloud, again, running_cloud
 
 T = TypeVar("T")
 
@@ -73,27 +74,58 @@ class LoopChance(SeededChance):
         return self.start + self.loop.now
 
 
+@dataclass(frozen=True)
+class Saved:
+    """A cloud at rest, to begin others with: its database, its agents' directories, and what was noted of it."""
+
+    database: bytes
+    files: Mapping[str, bytes | None]
+    kept: Mapping[str, Any]
+
+
 class Stage:
     """Keeps one cloud and its loop over several runs."""
 
-    def __init__(self, directory: Path, config: Config, seed: int = 1) -> None:
+    def __init__(self, directory: Path, config: Config, seed: int = 1, saved: Saved | None = None) -> None:
         self.loop = VirtualLoop()
         self.chance = LoopChance(seed, self.loop)
         self.directory = directory
         self.db = SqliteDatabase(None, self.chance)
-        prepare(self.db)
-        self._context = running_cloud(self.db, directory, config=config, chance=self.chance)
+        if saved is None:
+            prepare(self.db)
+            self._context = running_cloud(self.db, directory, config=config, chance=self.chance)
+        else:
+            self.db.connection.deserialize(saved.database)
+            for name, data in saved.files.items():
+                if data is None:
+                    (directory / name).mkdir(parents=True, mode=0o700)
+                else:
+                    (directory / name).write_bytes(data)
+            self._context = again(self.db, directory, config=config, chance=self.chance)
         self.cloud: TestCloud = self.run(self._context.__aenter__())
+
+    def save(self, kept: Mapping[str, Any]) -> Saved:
+        """The cloud as it is, and its end. ``kept``: what is to be remembered with it."""
+        self.close(keep=True)
+        files = {
+            str(path.relative_to(self.directory)): None if path.is_dir() else path.read_bytes()
+            for path in sorted(self.directory.rglob("*"))
+        }
+        saved = Saved(self.db.connection.serialize(), files, kept)
+        self.db.close()
+        return saved
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run one coroutine to its end; agents and workers go on meanwhile."""
         asyncio.set_event_loop(self.loop)
         return self.loop.run_until_complete(coroutine)
 
-    def close(self) -> None:
+    def close(self, *, keep: bool = False) -> None:
+        """End everything; with ``keep`` the database stays open."""
         with contextlib.suppress(Exception):
             self.run(self._context.__aexit__(None, None, None))
-        self.db.close()
+        if not keep:
+            self.db.close()
         for task in asyncio.all_tasks(self.loop):
             task.cancel()
         self.loop.run_until_complete(self.loop.shutdown_asyncgens())
