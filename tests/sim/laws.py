@@ -49,9 +49,9 @@ LAWS = {
         "where s.host is not null and s.desired not in ('gone', 'failed', 'offloaded') and not s.giving_up "
         "and (p.agent is null or p.agent <> s.host) and (m.id is null or m.phase in ('preparing', 'finished'))"
     ),
-    "an address is somebody's once": (
-        "select subnet_id, address from (select subnet_id, address from fixed_ips union all "
-        "select subnet_id, address from held_ips) a group by subnet_id, address having count(*) > 1"
+    "an address that a guest may still use is nobody else's": (
+        "select f.subnet_id, f.address, f.port_id, c.part from fixed_ips f join held_ips h on h.subnet_id = f.subnet_id "
+        "and h.address = f.address join claims c on c.id = h.claim where c.part <> f.port_id"
     ),
     "a move that is open is its server's": (
         "select m.id from migrations m left join servers s on s.migration_id = m.id where m.phase <> '' and s.id is null"

@@ -82,7 +82,7 @@ async def replace_host(run: Run) -> None:
     supervisor = run.case.cloud.agents[host]
     await supervisor.stop()
     run.stopped.discard(host)
-    shutil.rmtree(supervisor.directory)
+    shutil.rmtree(supervisor.directory, ignore_errors=True)
     await run.case.force_down(host, True)
     id = await run.case.db.read(
         lambda tx: tx.value("select id from agents where kind = 'host' and name = :name", name=host)

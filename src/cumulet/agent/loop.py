@@ -262,8 +262,11 @@ class Agent:
     # --- one claim ---
 
     def _done(self, id: str) -> bool:
+        """True if a claim's thing is as it should be. What is given up but whole still serves what needs it."""
         claim = self.claims.get(id)
-        return claim is not None and id in self.things and self._acted.get(id, -1) >= claim.revision
+        if claim is None or id not in self.things:
+            return False
+        return self._acted.get(id, -1) >= claim.revision if claim.wanted else claim.made
 
     def _needed_here(self, id: str) -> bool:
         return any(other in self.things or other in self._tasks for other in self._needed_by.get(id, ()))

@@ -121,6 +121,6 @@ def claim_of(tx: Tx, kind: str, row: Row, mine: Claim | None) -> plan.Source | N
         )
     if claim is None:
         return plan.Source(None, ready=False, error=f"the {wanted[1]} of {wanted[0]} is gone")
-    if claim["made"] and claim["seen"] == "absent":
+    if claim["seen"] == "absent" and (claim["made"] or not claim["wanted"]):
         return plan.Source(claim["id"], ready=False, error=f"the {wanted[1]} of {wanted[0]} is lost")
     return plan.Source(claim["id"], claim["seen"] == "present" and claim["acted"] >= claim["revision"])
