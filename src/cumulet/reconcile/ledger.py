@@ -352,9 +352,14 @@ def _close(tx: Tx, claims: Sequence[Claim]) -> None:
         if not need.wanted and need.id not in closed
     }
     agents = {claim.agent for claim in closed.values()}
+    elsewhere = {need.agent for need in waiting.values()} - agents
     for need in waiting.values():
-        if need.agent not in agents:
+        if need.agent in elsewhere:
             _move(tx, need.agent, need.id)
+    if elsewhere:
+        # Nobody is at a destroyed agent who could hear of it.
+        for agent in tx.values("select id from agents where destroyed and id in :ids", ids=tuple(elsewhere)):
+            close_destroyed(tx, agent)
     # Seen absent already, while something still needed it.
     mine = by_id(tx, [need.id for need in waiting.values() if need.agent in agents])
     _close(
