@@ -10,10 +10,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cumulet.core.servers import actions, deleting, moving, rebuilding, snapshots
+from cumulet.core.servers import actions, deleting, moving, rebuilding, snapshots, volume_attachments
+from cumulet.db.engine import Tx
 from cumulet.errors import CumuletError
 from cumulet.values import Caller
-from tests.case import COMPUTE, H1, IMAGE, Case
+from tests.case import COMPUTE, H1, IMAGE, VOLUME, Case
 
 Ask = Callable[["Stand", str], Awaitable[None]]
 
@@ -57,6 +58,20 @@ class Stand:
         await case.until(lambda: self.shows(server, "active"), "the server to run")
         return server
 
+    async def boot_from_volume(self) -> str:
+        """A server on a volume of its own, with another volume."""
+        case = self.case
+        devices = [
+            {
+                "uuid": case.image, "source_type": "image", "destination_type": "volume", "boot_index": 0,
+                "volume_size": 1, "delete_on_termination": True,
+            },
+            {"uuid": self.volume, "source_type": "volume", "destination_type": "volume"},
+        ]  # fmt: skip
+        server = await case.create(image=None, block_device_mapping_v2=devices)
+        await case.until(lambda: self.shows(server, "active"), "the server to run")
+        return server
+
     async def do(self, function: Callable[..., Any], *args: Any, **more: Any) -> Any:
         return await self.case.db.write(function, self.caller, *args, **more)
 
@@ -83,6 +98,7 @@ class Operation:
     before: Ask | None = None
     #: What a user sees when it has come to its end; none of these is a server that is gone.
     ends: tuple[str, ...] = ("active",)
+    boot: Callable[[Stand], Awaitable[str]] = Stand.boot
 
 
 def acts(function: Callable[..., Any], *args: Any, **more: Any) -> Ask:
@@ -114,6 +130,49 @@ def after(*asks: tuple[Ask, str]) -> Ask:
 
 async def rebuild(stand: Stand, server: str) -> None:
     await stand.do(rebuilding.rebuild, server, rebuilding.Rebuild(image=stand.case.image))
+
+
+async def rebuild_volume(stand: Stand, server: str) -> None:
+    await stand.do(rebuilding.rebuild, server, rebuilding.Rebuild(image=stand.case.image, reimage=True))
+
+
+async def swap_volume(stand: Stand, server: str) -> None:
+    """The volume is replaced by the other one, or that by it."""
+
+    def swap(tx: Tx) -> None:
+        old = tx.value(
+            "select volume_id from block_devices where server_id = :id and volume_id in :ids and not detaching "
+            "and replaces is null",
+            id=server, ids=(stand.volume, stand.other_volume),
+        )  # fmt: skip
+        new = next(id for id in (stand.volume, stand.other_volume) if id != old)
+        tx.update("volumes", old, migration_status="migrating")
+        volume_attachments.swap(tx, stand.caller, server, old, new)
+        tx.update("volumes", old, migration_status=None)
+
+    await stand.case.db.write(swap)
+
+
+async def drop_copies(stand: Stand) -> None:
+    """Delete every volume snapshot, and what volumes that kept."""
+    case = stand.case
+    for id in await case.db.read(lambda tx: tx.values("select id from snapshots where desired <> 'gone'")):
+        await case.call("DELETE", f"{VOLUME}/snapshots/{id}", 202, 404)
+    await case.until(lambda: _none(case, "snapshots", ()), "the snapshots to go")
+    kept = (stand.volume, stand.other_volume)
+    ids = await case.db.read(
+        lambda tx: tx.values("select id from volumes where id not in :kept and desired <> 'gone'", kept=kept)
+    )
+    for id in ids:
+        await case.call("DELETE", f"{VOLUME}/volumes/{id}", 202, 404)
+    await case.until(lambda: _none(case, "volumes", kept), "the volumes to go")
+
+
+async def _none(case: Case, table: str, but: tuple[str, ...]) -> bool:
+    count = await case.db.read(
+        lambda tx: tx.value(f"select count(*) from {table} where id not in :but", but=but or ("",))
+    )
+    return bool(count == 0)
 
 
 async def resize(stand: Stand, server: str) -> None:
@@ -236,6 +295,9 @@ OPERATIONS: dict[str, Operation] = {
     "create backup": Operation(back_up, drop_images),
     "soft delete": Operation(soft_delete, restore, ends=("soft-delete",)),
     "restore": Operation(restore, soft_delete, after((soft_delete, "soft-delete"))),
+    "rebuild a volume": Operation(rebuild_volume, stop, boot=Stand.boot_from_volume),
+    "create image of volumes": Operation(take_image, drop_images, boot=Stand.boot_from_volume),
+    "swap volume": Operation(swap_volume, stop),
     "attach volume": Operation(attach_volume, detach_volume),
     "detach volume": Operation(detach_volume, attach_volume, then(attach_volume, settled)),
     "attach port": Operation(attach_port, detach_port),

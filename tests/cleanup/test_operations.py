@@ -20,7 +20,14 @@ from cumulet.config import Config, Hosts, Reconcile
 from cumulet.core import faults
 from cumulet.db.engine import Tx
 from tests.case import H1, Case
-from tests.cleanup.operations import OPERATIONS, Operation, Stand, changes_his_mind, drop_images
+from tests.cleanup.operations import (
+    OPERATIONS,
+    Operation,
+    Stand,
+    changes_his_mind,
+    drop_copies,
+    drop_images,
+)
 from tests.cloud import CHEAP
 from tests.virtual import Stage
 
@@ -36,7 +43,6 @@ THEN = ("goes on", "is deleted", "turns back")
 OTHERS = {
     "backup.ensure": "of volumes",
     "backup.remove": "of volumes",
-    "snapshot.ensure": "of volumes",
     "snapshot.remove": "of volumes",
     "switch.ensure": "the network's",
     "switch.remove": "the network's",
@@ -44,8 +50,6 @@ OTHERS = {
     "lrouter.remove": "the router's",
     "nat.ensure": "the floating IP's",
     "nat.remove": "the floating IP's",
-    "volume.ensure": "of a server's create",
-    "volume.remove": "of a server's create",
     "volume.schedule": "of a volume's create",
 }
 Step = tuple[str, str]
@@ -96,7 +100,7 @@ _MOVES = [OPERATIONS[name] for name in ("resize", "migrate", "live migrate", "ev
 
 
 async def _ready(stand: Stand, operation: Operation) -> str:
-    server = await stand.boot()
+    server = await operation.boot(stand)
     if operation.before is not None:
         await operation.before(stand, server)
     return server
@@ -114,6 +118,7 @@ async def _end(stand: Stand, server: str) -> None:
     await case.gone(server)
     await case.force_down(H1, False)
     await drop_images(stand, server)
+    await drop_copies(stand)
     await case.clean()
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from cumulet.core import keypairs
+from cumulet.core import images, keypairs
 from cumulet.core.servers import actions, boot, create, find, moving, show
 from cumulet.core.servers.show import Shown
 from cumulet.db.engine import Row, Tx
@@ -46,7 +46,7 @@ def rebuild(tx: Tx, caller: Caller, id: str, asked: Rebuild) -> Shown:
     volume_backed = boot.boots_from_volume(tx, id)
     again: dict[str, Any] = {"keep": _kept(tx, id) if asked.preserve_ephemeral else []}
     if volume_backed:
-        again |= _of_volume(tx, row, asked, image.id)
+        again |= _of_volume(tx, row, asked, image)
     else:
         boot.fits_disk(row["flavor"], image, zero_disk=True)
         tx.run(
@@ -102,18 +102,26 @@ def _not_attached(tx: Tx, id: str) -> str | None:
     )
 
 
-def _of_volume(tx: Tx, row: Row, asked: Rebuild, image: str) -> dict[str, Any]:
-    """A volume-backed server keeps its volume as it is, unless the request knows of what would be lost."""
+def _of_volume(tx: Tx, row: Row, asked: Rebuild, image: images.Image) -> dict[str, Any]:
+    """A volume-backed server keeps its volume as it is, unless the request knows of what would be lost.
+
+    Raises Invalid; Conflict for a volume that others write to as well.
+    """
     if asked.values.get("trusted_image_certificates"):
         raise Invalid("Image certificate validation is not supported for volume-backed servers.")
-    if asked.reimage:
-        return {"image": image}
-    known = tx.value(
-        "select v.image_metadata from block_devices b join volumes v on v.id = b.volume_id "
+    volume = tx.one(
+        "select v.* from block_devices b join volumes v on v.id = b.volume_id "
         "where b.server_id = :id and b.boot_index = 0",
         id=row["id"],
     )
-    if (known or {}).get("image_id") != image:
+    assert volume is not None
+    if asked.reimage:
+        boot.fits_volume(volume["size"], boot.size_of(image), image.min_disk)
+        attachments = tx.value("select count(*) from attachments where volume_id = :id", id=volume["id"])
+        if attachments > 1:
+            raise Conflict("Cannot re-image a volume which is attached to more than one server.")
+        return {"image": image.id}
+    if volume["image_metadata"].get("image_id") != image.id:
         raise Invalid(
             "Unable to rebuild with a different image for a volume-backed server before compute API version 2.93."
         )

@@ -84,12 +84,9 @@ def _unready(view: Server) -> list[Volume]:
 
 def _missing(view: Server, left: Sequence[Claim]) -> Step:
     """Why the guest cannot be made yet."""
-    broken = next((disk for disk in view.disks if disk.error is not None), None)
-    if broken is not None and view.vm_state != "error":
-        return (
-            Set({"vm_state": "error", "task_state": None}),
-            Fault(f"The disk cannot be made: {broken.error}"),
-        )
+    broken = _broken(view)
+    if broken is not None and (view.vm_state != "error" or view.task_state is not None):
+        return (Set({"vm_state": "error", "task_state": None}), Fault(broken))
     unready = _unready(view)
     if unready:
         return Wait(f"waits for volume {unready[0].volume} to become available", view.build_until)
@@ -99,6 +96,17 @@ def _missing(view: Server, left: Sequence[Claim]) -> Step:
     if waits:
         return waiting_for(waits, view.agents, view.patience)
     return Wait("waits for the image's data", view.build_until)
+
+
+def _broken(view: Server) -> str | None:
+    """What the guest would have and cannot, in words."""
+    for disk in view.disks:
+        if disk.error is not None:
+            return f"The disk cannot be made: {disk.error}"
+    for volume in view.volumes:
+        if volume.error is not None and not volume.detaching:
+            return f"Volume {volume.volume} cannot be used: {volume.error}"
+    return None
 
 
 def need_the_image_no_more(view: Server) -> Step | None:
