@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cumulet.core import scheduling
+from cumulet.core import resource_classes, scheduling
 from cumulet.core.scheduling import SOME, Chosen
 from cumulet.db.engine import Database, Tx
 from cumulet.reconcile import agents
@@ -24,6 +24,7 @@ def _hosts(tx: Tx) -> None:
         "inventories": {"VCPU": {"total": 8}, "MEMORY_MB": {"total": 8192}, "DISK_GB": {"total": 100}},
         "traits": ["COMPUTE_NODE"],
     }
+    resource_classes.seed(tx)
     for i in range(HOSTS):
         id = agents.register(tx, "host", f"h{i}", "token")
         scheduling.register_host(tx, id, f"h{i}", facts)

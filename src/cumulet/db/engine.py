@@ -297,10 +297,13 @@ class Database:
 
 
 def _finish(tx: Tx) -> None:
-    if tx.settle is not None and tx.unsettled:
-        tx.settle(tx)
-    for function in list(tx.before_commit.values()):
-        function(tx)
+    while tx.unsettled or tx.before_commit:
+        if tx.settle is not None and tx.unsettled:
+            tx.settle(tx)
+        tx.unsettled.clear()
+        functions, tx.before_commit = tx.before_commit, {}
+        for function in functions.values():
+            function(tx)
 
 
 class SqliteDatabase(Database):

@@ -184,14 +184,18 @@ def _move(tx: Tx, agent: str, claim: str) -> None:
 
 def _flush(tx: Tx) -> None:
     """Give everything that moved its agent's next revision. Last in the transaction, for it locks the counters."""
-    for agent in sorted(tx.moved):
-        revision = tx.value(
-            "update agents set revision = revision + 1 where id = :id returning revision", id=agent
+    moved, tx.moved = tx.moved, {}
+    for agent in sorted(moved):
+        row = tx.one(
+            "update agents set revision = revision + 1 where id = :id returning revision, destroyed", id=agent
         )
-        for ids in chunks(sorted(tx.moved[agent])):
-            tx.run("update claims set revision = :revision where id in :ids", revision=revision, ids=ids)
+        assert row is not None
+        for ids in chunks(sorted(moved[agent])):
+            tx.run("update claims set revision = :revision where id in :ids", revision=row["revision"], ids=ids)
         tx.wakes.add(agent)
-    tx.moved.clear()
+        if row["destroyed"]:
+            # Nobody is there who could hear of it.
+            close_destroyed(tx, agent)
 
 
 def open(
@@ -352,14 +356,9 @@ def _close(tx: Tx, claims: Sequence[Claim]) -> None:
         if not need.wanted and need.id not in closed
     }
     agents = {claim.agent for claim in closed.values()}
-    elsewhere = {need.agent for need in waiting.values()} - agents
     for need in waiting.values():
-        if need.agent in elsewhere:
+        if need.agent not in agents:
             _move(tx, need.agent, need.id)
-    if elsewhere:
-        # Nobody is at a destroyed agent who could hear of it.
-        for agent in tx.values("select id from agents where destroyed and id in :ids", ids=tuple(elsewhere)):
-            close_destroyed(tx, agent)
     # Seen absent already, while something still needed it.
     mine = by_id(tx, [need.id for need in waiting.values() if need.agent in agents])
     _close(
