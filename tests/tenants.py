@@ -61,6 +61,65 @@ async def furnish(cloud: TestCloud, who: str, number: int, *, inside: bool = Tru
     return tenant
 
 
+async def operate(t: Tenant) -> None:
+    """One of everything that only operators make, among the tenant's things."""
+    made: Any
+    for thing, path, noun, body in (
+        ("consumer", "OS-OAUTH1/consumers", "consumer", {}),
+        ("domain", "domains", "domain", {"name": "d"}),
+        ("group_of_users", "groups", "group", {"name": "g"}),
+        ("role", "roles", "role", {"name": "r"}),
+        ("implied_role", "roles", "role", {"name": "i"}),
+        ("stored_policy", "policies", "policy", {"blob": "{}", "type": "x"}),
+        ("region", "regions", "region", {"id": "r"}),
+        ("identity_service", "services", "service", {"type": "x", "name": "y"}),
+    ):
+        await t.make(thing, IDENTITY, path, noun, as_="admin", **body)
+    service = t.things["identity_service"]
+    endpoint = {"service_id": service, "interface": "public", "url": "http://x"}
+    await t.make("endpoint", IDENTITY, "endpoints", "endpoint", as_="admin", **endpoint)
+    filters = {"interface": "public"}
+    await t.make(
+        "endpoint_group", IDENTITY, "OS-EP-FILTER/endpoint_groups", "endpoint_group", as_="admin", name="e",
+        filters=filters,
+    )  # fmt: skip
+    limit = {"service_id": service, "resource_name": "things"}
+    made = await t.ask(
+        "POST",
+        IDENTITY,
+        "registered_limits",
+        {"registered_limits": [{**limit, "default_limit": 5}]},
+        as_="admin",
+    )
+    t.things["registered_limit"] = made["registered_limits"][0]["id"]
+    limit |= {"resource_limit": 4, "project_id": t.cloud.project("service")}
+    made = await t.ask("POST", IDENTITY, "limits", {"limits": [limit]}, as_="system")
+    t.things["limit"] = made["limits"][0]["id"]
+    config = {"config": {"identity": {"driver": "sql"}}}
+    await t.ask("PUT", IDENTITY, f"domains/{t.things['domain']}/config", config, as_="admin")
+    await t.make("aggregate", COMPUTE, "os-aggregates", "aggregate", as_="admin", name="a")
+    add = {"add_host": {"host": "h1"}}
+    await t.ask("POST", COMPUTE, f"os-aggregates/{t.things['aggregate']}/action", add, as_="admin")
+    await t.make("qos", VOLUME, "qos-specs", "qos_specs", as_="admin", name="q")
+    for thing, path in (("class", "resource_classes"), ("trait", "traits")):
+        answer = await t.cloud.put(f"/placement/{path}/CUSTOM_MINE", as_="admin", version="placement 1.39")
+        assert answer.status_code in (201, 204), answer.text
+        t.things[thing] = "CUSTOM_MINE"
+    rule = {"step": "disk.ensure", "effect": "fail", "server": "none"}
+    t.things["fault"] = (await t.ask("POST", "/cumulet", "v1/faults", rule, as_="admin"))["id"]
+    edge = await t.cloud.db.read(
+        lambda tx: tx.one(
+            "select e.claim, e.needs, a.id, a.session from needs e join claims c on c.id = e.claim "
+            "join agents a on a.id = c.agent where a.kind = 'host' limit 1"
+        )
+    )
+    assert edge is not None
+    t.things |= {
+        "claim": edge["claim"], "need": edge["needs"], "agent": edge["id"], "session": edge["session"],
+        "question": t.cloud.chance.uuid(),
+    }  # fmt: skip
+
+
 async def _identity(t: Tenant) -> None:
     user = t.things["user"]
     rules = [{"service": "compute", "method": "GET", "path": "/v2.1/servers"}]
@@ -108,7 +167,7 @@ async def _image(t: Tenant) -> None:
         ("resource_types", {"name": "OS::Nova::Server"}),
     ):  # fmt: skip
         await t.ask("POST", IMAGE, f"metadefs/namespaces/{space}/{path}", part, as_="admin")
-    await t.ask("POST", IMAGE, f"metadefs/namespaces/{space}/tags/part", as_="admin")
+    await t.ask("POST", IMAGE, f"metadefs/namespaces/{space}/tags/tag", as_="admin")
     t.things["namespace"] = space
 
 

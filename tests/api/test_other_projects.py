@@ -16,9 +16,10 @@ from typing import Any
 
 import httpx2
 import pytest
+from tests.bodies import BODIES, CREATES
 from tests.cloud import TestCloud, running_cloud, until
 from tests.leftovers import difference, look
-from tests.routes import BODIES, CREATES, filled, holes, key, lines, parameters, path_of, version_of
+from tests.routes import filled, holes, key, lines, parameters, path_of, version_of
 from tests.tenants import COMPUTE, Tenant, furnish
 
 from cumulet.api.asgi import Area, Route
@@ -134,7 +135,7 @@ def body_for(area: Area, route: Route, fill: Callable[[str], str]) -> Any:
     name = key(area, route)
     if name in BODIES:
         return filled(BODIES[name], fill)
-    assert not needs_a_body(area, route), f"{name}: tests/routes.py knows no body"
+    assert not needs_a_body(area, route), f"{name}: tests/bodies.py knows no body"
     return {route.action: None} if route.action else {} if route.method in ("POST", "PUT", "PATCH") else None
 
 

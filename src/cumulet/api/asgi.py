@@ -14,6 +14,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 import structlog
@@ -136,6 +137,7 @@ def _find(node: _Node, segments: Sequence[str]) -> tuple[_Node, tuple[str, ...]]
 
 
 _PROJECT = re.compile(r"[0-9a-f]{32}\Z|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\Z")
+_PRINTABLE = "".join(map(chr, range(32, 127)))
 _FORWARDED = re.compile(r"[A-Za-z0-9.\-:\[\]]{1,255}\Z")
 
 
@@ -178,6 +180,8 @@ class Application:
                 # What an agent reports belongs to the request that it works for, not to its own.
                 REQUEST_ID.set(request.id if area.authenticate is None else None)
                 response = await self._raced(area, request)
+                # What cannot be encoded is a failure that must be answered, too.
+                response.body = response.content()
         except CumuletError as error:
             status, body = faults.render(area.name, area.dialect, error, request.id, request.version)
             response = Response(status, body)
@@ -359,7 +363,7 @@ def _request(cloud: Cloud, scope: Scope, receive: Callable[[], Awaitable[Any]]) 
 
 async def _send(response: Response, request: Request, send: Send) -> None:
     content = response.content()
-    headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in response.headers]
+    headers = [(name.encode("latin-1"), _header(value)) for name, value in response.headers]
     if content or (response.stream is None and response.status not in (204, 304)):
         headers.append((b"content-length", str(len(content)).encode()))
     if content or response.stream is not None:
@@ -376,6 +380,13 @@ async def _send(response: Response, request: Request, send: Send) -> None:
     finally:
         await _close(response.stream)
     await send({"type": "http.response.body", "body": b""})
+
+
+def _header(value: str) -> bytes:
+    """A header's value. What may come from a request, such as a name in an address, must not begin another header."""
+    if not (value.isascii() and value.isprintable()):
+        value = quote(value, safe=_PRINTABLE, errors="replace")
+    return value.encode()
 
 
 async def _close(stream: Any) -> None:

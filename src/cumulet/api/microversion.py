@@ -13,7 +13,7 @@ import msgspec
 from cumulet.errors import CumuletError, Invalid
 
 Version = tuple[int, int]
-_VERSION = re.compile(r"([1-9]\d*)\.(0|[1-9]\d*)\Z")
+_VERSION = re.compile(r"([1-9]\d{0,8})\.(0|[1-9]\d{0,8})\Z", re.ASCII)
 
 
 class NotAcceptable(CumuletError):
@@ -58,7 +58,7 @@ class Versions(msgspec.Struct, frozen=True):
         match = _VERSION.match(wanted)
         if not match:
             raise Invalid(
-                f"API Version String {wanted} is of invalid format. Must be of format MajorNum.MinorNum."
+                f"API Version String {wanted[:64]} is of invalid format. Must be of format MajorNum.MinorNum."
             )
         version = (int(match[1]), int(match[2]))
         if not self.minimum <= version <= self.maximum:

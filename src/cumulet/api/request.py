@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -96,6 +97,8 @@ class Request:
         # PostgreSQL stores no NUL in text. Escaped is the only way in which JSON can have one.
         if b"\\u0000" in body and _has_nul(raw):
             raise Invalid("Malformed request body: a text holds the character U+0000.")
+        if _LARGE.search(body):
+            _check_numbers(raw, "")
         return raw
 
     async def document(self) -> dict[str, Any]:
@@ -108,6 +111,10 @@ class Request:
     async def struct(self, shape: type[T]) -> T:
         """The body as ``shape`` at the request's version. Raises Invalid, naming the field."""
         return decode(await self.raw(), shape, self.version)
+
+    def action_as(self, shape: type[T]) -> T:
+        """What stands behind the action's name as ``shape``. Raises Invalid, naming the field."""
+        return decode(self.action, shape, self.version, whole=self.route.action if self.route else "body")
 
     @property
     def query(self) -> list[tuple[str, str]]:
@@ -152,6 +159,19 @@ def _has_nul(raw: Any) -> bool:
     if isinstance(raw, dict):
         return any(_has_nul(key) or _has_nul(value) for key, value in raw.items())
     return isinstance(raw, list) and any(map(_has_nul, raw))
+
+
+#: Perhaps a number that the database cannot keep.
+_LARGE = re.compile(rb"\d{19}")
+
+
+def _check_numbers(raw: Any, path: str) -> None:
+    """Raise Invalid for a whole number beyond 64 bits: no field of any API is that large."""
+    if isinstance(raw, int) and not -(1 << 63) <= raw < 1 << 63:
+        raise Invalid(f"Invalid input for field/attribute {path or 'body'}: the number is too large.")
+    if isinstance(raw, dict | list):
+        for name, value in raw.items() if isinstance(raw, dict) else enumerate(raw):
+            _check_numbers(value, f"{path}.{str(name)[:255]}" if path else str(name)[:255])
 
 
 _TRUE = frozenset({"1", "t", "true", "on", "y", "yes"})

@@ -231,7 +231,7 @@ def any_of(where: Where, condition: str, values: Iterable[Any]) -> None:
 
 
 def _split(values: Sequence[str]) -> list[str]:
-    return [tag for value in values for tag in value.split(",") if tag][:100]
+    return list(dict.fromkeys(tag for value in values for tag in value.split(",") if tag))[:100]
 
 
 def _has_one(many: str) -> str:
@@ -241,9 +241,16 @@ def _has_one(many: str) -> str:
     )
 
 
+def _has_all(many: str, tags: Sequence[str]) -> str:
+    # A count, for a condition per tag is more than a planner can weigh.
+    return (
+        f"(select count(*) from network_tags t where t.resource = '{many}' and t.resource_id = n.id "
+        f"and t.tag in :values) = {len(tags)}"
+    )
+
+
 def _tags(where: Where, many: str, tags: Sequence[str]) -> None:
-    for tag in tags:
-        any_of(where, _has_one(many), [tag])
+    any_of(where, _has_all(many, tags), tags)
 
 
 def _tags_any(where: Where, many: str, tags: Sequence[str]) -> None:
@@ -251,10 +258,7 @@ def _tags_any(where: Where, many: str, tags: Sequence[str]) -> None:
 
 
 def _not_tags(where: Where, many: str, tags: Sequence[str]) -> None:
-    all_of_them = Where()
-    all_of_them.params = where.params
-    _tags(all_of_them, many, tags)
-    where.add(f"not ({all_of_them.sql})")
+    any_of(where, f"not {_has_all(many, tags)}", tags)
 
 
 def _not_tags_any(where: Where, many: str, tags: Sequence[str]) -> None:

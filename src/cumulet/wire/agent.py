@@ -12,6 +12,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 VERSION = 1
+#: A number that the database can keep, and no agent comes to.
+_Number = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
 
 
 class Hello(msgspec.Struct):
@@ -139,7 +141,7 @@ class Sight(msgspec.Struct):
     """What the agent saw of one claim, and the revision that it had acted on."""
 
     id: str
-    revision: int
+    revision: _Number
     seen: Literal["unknown", "present", "absent"]
     facts: dict[str, Any] = {}
     error: str | None = None
@@ -157,7 +159,7 @@ class Report(msgspec.Struct):
     """What was seen. Numbered within the session; an older number than the last is not heard."""
 
     session: str
-    sequence: int
+    sequence: _Number
     claims: list[Sight]
     #: All that no claim names; None when nothing was looked for.
     orphans: list[Orphan] | None = None

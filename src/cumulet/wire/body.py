@@ -91,17 +91,49 @@ def _versioned(shape: type[msgspec.Struct]) -> bool:
     )
 
 
-def decode(raw: Any, shape: type[T], version: Version) -> T:
+def decode(raw: Any, shape: type[T], version: Version, *, whole: str = "body") -> T:
     """``raw`` (decoded JSON) as ``shape``.
 
-    Raises Invalid that names the field: unknown at this version, missing, or of the wrong form.
+    Raises Invalid that names the field: unknown at this version, missing, or of the wrong form; ``whole`` is the
+    name of all of it.
     """
     if isinstance(shape, type) and issubclass(shape, msgspec.Struct) and _versioned(shape):
         _refuse_unknown(raw, shape, version, "")
     try:
         return msgspec.convert(raw, shape, strict=False)
     except msgspec.ValidationError as error:
-        raise Invalid(readable(error)) from None
+        raise Invalid(readable(error, whole, _key_of(raw, shape, str(error)))) from None
+
+
+def _key_of(raw: Any, shape: Any, message: str) -> str:
+    """The name in an object of any names whose value is wrong, for the error does not say it; "..." if not found."""
+    match = _AT.search(message)
+    before, any_name, _ = match[1].partition("[...]") if match else ("", "", "")
+    steps = [step for step in re.split(r"[.\[\]]", before) if step]
+    if not any_name or any(step == "..." for step in steps):
+        return "..."
+    at = raw
+    try:
+        for step in steps:
+            at = at[int(step) if isinstance(at, list) else step]
+    except (KeyError, IndexError, ValueError, TypeError):
+        return "..."
+    for key in list(at)[:200] if isinstance(at, dict) else []:
+        try:
+            msgspec.convert(_put(raw, steps, {key: at[key]}), shape, strict=False)
+        except msgspec.ValidationError as error:
+            if str(error) == message:
+                return str(key)
+    return "..."
+
+
+def _put(raw: Any, steps: list[str], value: Any) -> Any:
+    """The same with another value at the end of the steps."""
+    if not steps:
+        return value
+    if isinstance(raw, list):
+        return [_put(item, steps[1:], value) if str(i) == steps[0] else item for i, item in enumerate(raw)]
+    return {**raw, steps[0]: _put(raw[steps[0]], steps[1:], value)}
 
 
 def _refuse_unknown(raw: Any, shape: type[msgspec.Struct], version: Version, path: str) -> None:
@@ -131,15 +163,15 @@ def _refuse_unknown(raw: Any, shape: type[msgspec.Struct], version: Version, pat
 _AT = re.compile(r" - at `\$\.?(.*)`\Z")
 
 
-def readable(error: msgspec.ValidationError) -> str:
+def readable(error: msgspec.ValidationError, whole: str = "body", key: str = "...") -> str:
     """A validation error in the words that the services use: the field first, then what is wrong."""
     message = str(error)
     match = _AT.search(message)
     where = ""
     if match:
-        where = match[1].replace("[", ".").replace("]", "")
+        where = match[1].replace("[...]", f".{key[:255]}", 1).replace("[", ".").replace("]", "").lstrip(".")
         message = message[: match.start()]
-    return f"Invalid input for field/attribute {where or 'body'}: {message}"
+    return f"Invalid input for field/attribute {where or whole}: {message}"
 
 
 def encode(value: msgspec.Struct, version: Version) -> dict[str, Any]:

@@ -386,6 +386,6 @@ class TrustNew(msgspec.Struct, frozen=True):
     project_id: str | None = None
     roles: Annotated[list[RoleRef], Meta(max_length=256)] | None = None
     expires_at: str | None = None
-    remaining_uses: Annotated[int, Meta(ge=1)] | None = None
+    remaining_uses: Annotated[int, Meta(ge=1, lt=1 << 53)] | None = None
     allow_redelegation: bool | None = None
-    redelegation_count: Annotated[int, Meta(ge=0)] | None = None
+    redelegation_count: Annotated[int, Meta(ge=0, lt=1 << 53)] | None = None

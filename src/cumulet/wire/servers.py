@@ -158,7 +158,7 @@ class Device(_Mapping, forbid_unknown_fields=True):
     guest_format: Short | UnsetType = UNSET
     device_type: Short | UnsetType = UNSET
     disk_bus: Short | UnsetType = UNSET
-    boot_index: int | None = None
+    boot_index: Annotated[int, Meta(ge=-MAX_INT, le=MAX_INT)] | None = None
     tag: Tag | UnsetType = UNSET
     volume_type: Annotated[Short | UnsetType | None, since(2, 67)] = UNSET
 

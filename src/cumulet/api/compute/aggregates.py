@@ -13,7 +13,7 @@ from cumulet.core.policy import ADMIN
 from cumulet.errors import Invalid
 from cumulet.wire import aggregates as wire
 from cumulet.wire import forms
-from cumulet.wire.body import decode, encode
+from cumulet.wire.body import encode
 
 
 def _full(request: Request, aggregate: Aggregate) -> dict[str, Any]:
@@ -78,19 +78,19 @@ async def delete(request: Request) -> Response:
 
 async def add_host(request: Request) -> Response:
     """POST /os-aggregates/{aggregate_id}/action {"add_host": …}"""
-    asked = decode(request.action, wire.Member, request.version)
+    asked = request.action_as(wire.Member)
     return _one(request, await request.cloud.db.write(aggregates.add_host, _number(request), asked.host))
 
 
 async def remove_host(request: Request) -> Response:
     """POST /os-aggregates/{aggregate_id}/action {"remove_host": …}"""
-    asked = decode(request.action, wire.Member, request.version)
+    asked = request.action_as(wire.Member)
     return _one(request, await request.cloud.db.write(aggregates.remove_host, _number(request), asked.host))
 
 
 async def set_metadata(request: Request) -> Response:
     """POST /os-aggregates/{aggregate_id}/action {"set_metadata": …}"""
-    asked = decode(request.action, wire.Metadata, request.version)
+    asked = request.action_as(wire.Metadata)
     return _one(
         request, await request.cloud.db.write(aggregates.set_metadata, _number(request), asked.metadata)
     )

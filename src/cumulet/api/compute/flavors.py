@@ -216,7 +216,7 @@ async def list_access(request: Request) -> Response:
 
 async def add_access(request: Request) -> Response:
     """POST /flavors/{flavor_id}/action {"addTenantAccess": …}; a public flavor is refused since 2.7"""
-    asked = decode(request.action, wire.Tenant, request.version)
+    asked = request.action_as(wire.Tenant)
     flavorid = request.params["flavor_id"]
     projects = await request.cloud.db.write(
         flavors.add_access, request.caller, flavorid, asked.tenant, refuse_public=request.version >= (2, 7)
@@ -226,7 +226,7 @@ async def add_access(request: Request) -> Response:
 
 async def remove_access(request: Request) -> Response:
     """POST /flavors/{flavor_id}/action {"removeTenantAccess": …}"""
-    asked = decode(request.action, wire.Tenant, request.version)
+    asked = request.action_as(wire.Tenant)
     flavorid = request.params["flavor_id"]
     projects = await request.cloud.db.write(flavors.remove_access, request.caller, flavorid, asked.tenant)
     return _access(flavorid, projects)

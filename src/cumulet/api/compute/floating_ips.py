@@ -21,7 +21,6 @@ from cumulet.core.servers import find as servers
 from cumulet.db.engine import Row, Tx
 from cumulet.db.query import Where
 from cumulet.errors import Conflict, Invalid, NotFound
-from cumulet.wire.body import decode
 from cumulet.wire.forms import Word
 from cumulet.wire.network import floatingips as wire
 from cumulet.wire.network.attributes import decode_create
@@ -157,14 +156,14 @@ def _remove(tx: Tx, may: Rights, server_id: str, address: str) -> None:
 
 async def add(request: Request) -> Response:
     """POST /servers/{server_id}/action {"addFloatingIp": …}, until 2.43"""
-    asked = decode(request.action, Add, request.version)
+    asked = request.action_as(Add)
     await settled(request.cloud.db.write(_add, rights(request), request.params["server_id"], asked))
     return accepted()
 
 
 async def remove(request: Request) -> Response:
     """POST /servers/{server_id}/action {"removeFloatingIp": …}, until 2.43"""
-    asked = decode(request.action, Remove, request.version)
+    asked = request.action_as(Remove)
     await settled(
         request.cloud.db.write(_remove, rights(request), request.params["server_id"], asked.address)
     )

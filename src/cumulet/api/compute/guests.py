@@ -16,7 +16,6 @@ from cumulet.core.policy import ADMIN, MEMBER, READER
 from cumulet.core.servers import find, guests
 from cumulet.errors import Unavailable
 from cumulet.wire import server_actions, server_parts
-from cumulet.wire.body import decode
 
 #: Seconds that a host has to begin an answer, and its longest answer.
 _TIME = 10.0
@@ -39,7 +38,7 @@ async def _ask(request: Request, guest: guests.Guest, name: str, args: dict[str,
 
 async def console_output(request: Request) -> Response:
     """POST /servers/{server_id}/action {"os-getConsoleOutput": {"length": 50}}"""
-    asked = decode(request.action, server_actions.ConsoleOutput, request.version)
+    asked = request.action_as(server_actions.ConsoleOutput)
     guest = await request.cloud.db.read(guests.of, request.caller, request.params["server_id"])
     length = None if asked.length is None or asked.length < 0 else asked.length
     # The empty text behind the last line end counts as a line, as upstream counts.

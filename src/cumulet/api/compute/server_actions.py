@@ -15,7 +15,6 @@ from cumulet.core.policy import ADMIN, MEMBER
 from cumulet.core.servers import actions, deleting, interfaces, security_groups, shelving
 from cumulet.errors import Invalid
 from cumulet.wire import server_actions as wire
-from cumulet.wire.body import decode
 
 _OVERRIDE = "os_compute_api:os-lock-server:unlock:unlock_override"
 
@@ -32,7 +31,7 @@ def simple(function: Callable[..., None], **fixed: Any) -> Handler:
 
 async def reboot(request: Request) -> Response:
     """{"reboot": {"type": "SOFT"}}"""
-    asked = decode(request.action, wire.Reboot, request.version)
+    asked = request.action_as(wire.Reboot)
     await request.cloud.db.write(
         actions.reboot, request.caller, request.params["server_id"], hard=asked.type.upper() == "HARD"
     )
@@ -43,7 +42,7 @@ async def lock(request: Request) -> Response:
     """{"lock": null}; with a reason since 2.73"""
     reason = None
     if request.version >= (2, 73) and request.action is not None:
-        asked = decode(request.action, wire.Lock, request.version)
+        asked = request.action_as(wire.Lock)
         reason = asked.locked_reason if isinstance(asked.locked_reason, str) else None
     await request.cloud.db.write(actions.lock, request.caller, request.params["server_id"], reason)
     return accepted()
@@ -62,7 +61,7 @@ async def unlock(request: Request) -> Response:
 
 async def reset_state(request: Request) -> Response:
     """{"os-resetState": {"state": "active"}}"""
-    asked = decode(request.action, wire.ResetState, request.version)
+    asked = request.action_as(wire.ResetState)
     await request.cloud.db.write(
         actions.reset_state, request.caller, request.params["server_id"], asked.state
     )
@@ -73,16 +72,14 @@ async def unshelve(request: Request) -> Response:
     """{"unshelve": null}; to a zone since 2.77, out of its zone or to a host since 2.91"""
     to = shelving.Destination()
     if request.version >= (2, 91) and request.action is not None:
-        asked = decode(request.action, wire.Unshelve, request.version)
+        asked = request.action_as(wire.Unshelve)
         if asked.host is not UNSET:
             permit.require(request, "os_compute_api:os-shelve:unshelve_to_host")
         to = shelving.Destination(
             zone=asked.availability_zone, host=asked.host if isinstance(asked.host, str) else None
         )
     elif request.version >= (2, 77) and request.action is not None:
-        to = shelving.Destination(
-            zone=decode(request.action, wire.UnshelveInZone, request.version).availability_zone
-        )
+        to = shelving.Destination(zone=request.action_as(wire.UnshelveInZone).availability_zone)
     await request.cloud.db.write(
         shelving.unshelve,
         request.caller,
@@ -104,7 +101,7 @@ async def remove_security_group(request: Request) -> Response:
 
 
 async def _security_group(request: Request, function: Callable[..., None]) -> Response:
-    asked = decode(request.action, wire.SecurityGroup, request.version)
+    asked = request.action_as(wire.SecurityGroup)
     if not asked.name.strip():
         raise Invalid("Security group name cannot be empty")
     await request.cloud.db.write(function, request.caller, request.params["server_id"], asked.name)
@@ -113,7 +110,7 @@ async def _security_group(request: Request, function: Callable[..., None]) -> Re
 
 async def add_fixed_ip(request: Request) -> Response:
     """{"addFixedIp": {"networkId": …}}, until 2.43"""
-    asked = decode(request.action, wire.AddFixedIp, request.version)
+    asked = request.action_as(wire.AddFixedIp)
     await request.cloud.db.write(
         interfaces.add_fixed_ip, request.caller, request.params["server_id"], str(asked.networkId)
     )
@@ -122,7 +119,7 @@ async def add_fixed_ip(request: Request) -> Response:
 
 async def remove_fixed_ip(request: Request) -> Response:
     """{"removeFixedIp": {"address": …}}, until 2.43"""
-    asked = decode(request.action, wire.RemoveFixedIp, request.version)
+    asked = request.action_as(wire.RemoveFixedIp)
     await request.cloud.db.write(
         interfaces.remove_fixed_ip, request.caller, request.params["server_id"], asked.address
     )

@@ -9,14 +9,13 @@ from cumulet.api.request import Request, Response, accepted
 from cumulet.core.policy import MEMBER
 from cumulet.core.servers import snapshots
 from cumulet.wire import server_actions as wire
-from cumulet.wire.body import decode
 
 _VOLUME_BACKED = "os_compute_api:servers:create_image:allow_volume_backed"
 
 
 async def create_image(request: Request) -> Response:
     """{"createImage": {"name": …}}"""
-    asked = decode(request.action, wire.Image, request.version)
+    asked = request.action_as(wire.Image)
     id = await request.cloud.db.write(
         snapshots.create_image,
         request.caller,
@@ -31,7 +30,7 @@ async def create_image(request: Request) -> Response:
 
 async def create_backup(request: Request) -> Response:
     """{"createBackup": {"name": …, "backup_type": …, "rotation": 1}}"""
-    asked = decode(request.action, wire.Backup, request.version)
+    asked = request.action_as(wire.Backup)
     id = await request.cloud.db.write(
         snapshots.create_backup,
         request.caller,

@@ -13,14 +13,13 @@ from cumulet.core.policy import ADMIN, MANAGER, MEMBER
 from cumulet.core.servers import create, moving
 from cumulet.errors import Invalid
 from cumulet.wire import server_actions as wire
-from cumulet.wire.body import decode
 
 _MIGRATE = "os_compute_api:os-migrate-server"
 
 
 async def resize(request: Request) -> Response:
     """{"resize": {"flavorRef": …}}"""
-    asked = decode(request.action, wire.Resize, request.version)
+    asked = request.action_as(wire.Resize)
     disk_config = asked.disk_config
     await request.cloud.db.write(
         moving.resize,
@@ -48,7 +47,7 @@ async def migrate(request: Request) -> Response:
     """{"migrate": null}; to a host since 2.56"""
     host = None
     if request.version >= (2, 56) and request.action is not None:
-        host = decode(request.action, wire.Migrate, request.version).host
+        host = request.action_as(wire.Migrate).host
     if host is not None:
         permit.require(request, f"{_MIGRATE}:migrate:host")
     await request.cloud.db.write(moving.migrate, request.caller, request.params["server_id"], host)
@@ -61,7 +60,7 @@ async def migrate_live(request: Request) -> Response:
     What must be copied is copied, whatever ``block_migration`` says; a host that is named is never overfilled, even
     with ``force``.
     """
-    asked = decode(request.action, wire.MigrateLive, request.version)
+    asked = request.action_as(wire.MigrateLive)
     if request.version < (2, 25):
         if asked.disk_over_commit is UNSET:
             raise Invalid(
@@ -81,7 +80,7 @@ async def migrate_live(request: Request) -> Response:
 
 async def evacuate(request: Request) -> Response:
     """{"evacuate": {"host": …}}; until 2.13 the answer has the password of the new disk"""
-    asked = decode(request.action, wire.Evacuate, request.version)
+    asked = request.action_as(wire.Evacuate)
     host = asked.host if isinstance(asked.host, str) else None
     _check_force(asked.force, host)
     password = asked.adminPass if isinstance(asked.adminPass, str) else None

@@ -15,7 +15,6 @@ from cumulet.api.request import Request, Response, accepted, boolean, ok
 from cumulet.core.policy import MEMBER
 from cumulet.core.servers import create, passwords, rebuilding
 from cumulet.wire import server_actions as wire
-from cumulet.wire.body import decode
 
 _CERTIFICATES = "os_compute_api:servers:rebuild:trusted_certs"
 #: Fields of a request that are columns of the server.
@@ -27,7 +26,7 @@ _COLUMNS = (
 
 async def rebuild(request: Request) -> Response:
     """{"rebuild": {"imageRef": …}}; the answer shows the server, and the password of its new disk"""
-    asked = decode(request.action, wire.Rebuild, request.version)
+    asked = request.action_as(wire.Rebuild)
     if isinstance(asked.hostname, str):
         check_hostname(request, asked.hostname)
     if asked.trusted_image_certificates is not UNSET:
@@ -51,7 +50,7 @@ async def rebuild(request: Request) -> Response:
 
 async def rescue(request: Request) -> Response:
     """{"rescue": {"rescue_image_ref": …}}; since 2.87 also of servers that boot from a volume"""
-    asked = decode(request.action or {}, wire.Rescue, request.version)
+    asked = request.action_as(wire.Rescue) if request.action is not None else wire.Rescue()
     password = _password(request, asked.adminPass)
     image = asked.rescue_image_ref
     await request.cloud.db.write(
@@ -73,7 +72,7 @@ async def unrescue(request: Request) -> Response:
 
 async def change_password(request: Request) -> Response:
     """{"changePassword": {"adminPass": …}}"""
-    asked = decode(request.action, wire.ChangePassword, request.version)
+    asked = request.action_as(wire.ChangePassword)
     await request.cloud.db.write(
         passwords.change, request.caller, request.params["server_id"], asked.adminPass
     )

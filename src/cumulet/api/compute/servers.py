@@ -102,7 +102,7 @@ async def create(request: Request) -> Response:
         "id": id,
         "links": its_links,
         "OS-DCF:diskConfig": made.disk_config,
-        "security_groups": [{"name": group.name} for group in groups]
+        "security_groups": [{"name": group.name} for group in groups if isinstance(group.name, str)]
         if isinstance(groups, list)
         else [{"name": "default"}],
         "adminPass": made.password,

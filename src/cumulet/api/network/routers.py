@@ -36,10 +36,10 @@ def _interface(change: Callable[..., Row], *, both: bool) -> Handler:
         named: dict[str, Any] = {name: body[name] for name in ("port_id", "subnet_id") if name in body}
         if not named:
             raise _bad("Either subnet_id or port_id must be specified")
-        for value in named.values():
+        for name, value in named.items():
             wrong = checks.uuid(value)
             if wrong:
-                raise _bad(wrong)
+                raise _bad(f"{name}: {wrong}")
         if len(named) == 2 and not both:
             raise _bad("Cannot specify both subnet-id and port-id")
         work = request.cloud.db.write(change, rights(request), identifier(request), **named)

@@ -50,7 +50,7 @@ async def _asked(request: Request) -> list[str]:
         raise Invalid("Invalid input for operation: Invalid tags body.", code="InvalidInput")
     wrong = checks.items(checks.text(255))(body["tags"])
     if wrong:
-        raise Invalid(f"Invalid input for operation: {wrong}.", code="InvalidInput")
+        raise Invalid(f"Invalid input for operation: tags: {wrong}.", code="InvalidInput")
     found: list[str] = body["tags"]
     return found
 

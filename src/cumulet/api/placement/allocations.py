@@ -86,13 +86,13 @@ def many(request: Request, body: Mapping[str, Any]) -> dict[str, Wanted]:
             consumer_id = ""
         if not consumer_id:
             raise Invalid(f"JSON does not validate: {key[:100]!r} is not the id of a consumer")
-        found[consumer_id] = wanted(request, change)
+        found[consumer_id] = wanted(request, change, whole=key)
     return found
 
 
-def wanted(request: Request, body: Any, *, may_be_empty: bool = True) -> Wanted:
+def wanted(request: Request, body: Any, *, may_be_empty: bool = True, whole: str = "body") -> Wanted:
     """What one consumer is to have, in the form since 1.12. Raises Invalid."""
-    asked = decode(body, wire.Allocations, request.version)
+    asked = decode(body, wire.Allocations, request.version, whole=whole)
     if not asked.allocations and not may_be_empty:
         raise Invalid("JSON does not validate: allocations does not have enough properties")
     if request.version >= (1, 28) and asked.consumer_generation is UNSET:

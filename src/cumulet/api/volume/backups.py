@@ -15,7 +15,7 @@ from cumulet.db.engine import Row
 from cumulet.errors import Invalid
 from cumulet.wire import backups as wire
 from cumulet.wire import volume_forms
-from cumulet.wire.body import decode, encode
+from cumulet.wire.body import encode
 from cumulet.wire.forms import precise, precise_or_none
 
 _PROJECT = "backup:backup_project_attribute"
@@ -149,7 +149,7 @@ async def import_record(request: Request) -> Response:
 
 async def reset_status(request: Request) -> Response:
     """POST /backups/{backup_id}/action {"os-reset_status": …}"""
-    status = decode(request.action, wire.Status, request.version).status.lower()
+    status = request.action_as(wire.Status).status.lower()
     if status not in backups.STATUSES:
         raise Invalid(
             f"Backup status: {status} is invalid, valid statuses are: {', '.join(sorted(backups.STATUSES))}."

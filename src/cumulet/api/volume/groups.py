@@ -16,7 +16,7 @@ from cumulet.db.query import Query
 from cumulet.errors import Invalid
 from cumulet.wire import volume_forms
 from cumulet.wire import volume_groups as wire
-from cumulet.wire.body import decode, encode
+from cumulet.wire.body import encode
 from cumulet.wire.forms import precise
 
 _SEE_PROJECT = "group:group_project_attribute"
@@ -93,7 +93,7 @@ async def create(request: Request) -> Response:
 
 async def create_from(request: Request) -> Response:
     """POST /groups/action {"create-from-src": …}, since 3.14"""
-    asked = decode(request.action, wire.FromSource, request.version)
+    asked = request.action_as(wire.FromSource)
     row = await request.cloud.db.write(
         volume_groups.create_from,
         request.caller,
@@ -129,7 +129,7 @@ def _several(text: str | None) -> list[str]:
 
 async def delete(request: Request) -> Response:
     """POST /groups/{group_id}/action {"delete": …}"""
-    asked = decode(request.action, wire.Delete, request.version)
+    asked = request.action_as(wire.Delete)
     await request.cloud.db.write(
         volume_groups.delete,
         request.caller,
@@ -141,7 +141,7 @@ async def delete(request: Request) -> Response:
 
 async def reset_status(request: Request) -> Response:
     """POST /groups/{group_id}/action {"reset_status": …}, since 3.20"""
-    status = decode(request.action, wire.Status, request.version).status.lower()
+    status = request.action_as(wire.Status).status.lower()
     if status not in volume_groups.STATUSES:
         raise Invalid(
             f"Group status: {status} is invalid, valid status are: {', '.join(sorted(volume_groups.STATUSES))}."
@@ -222,7 +222,7 @@ async def delete_snapshot(request: Request) -> Response:
 
 async def reset_snapshot_status(request: Request) -> Response:
     """POST /group_snapshots/{group_snapshot_id}/action {"reset_status": …}, since 3.19"""
-    status = decode(request.action, wire.Status, request.version).status.lower()
+    status = request.action_as(wire.Status).status.lower()
     known = volume_groups.SNAPSHOT_STATUSES
     if status not in known:
         raise Invalid(

@@ -15,7 +15,7 @@ from cumulet.core import volume_services
 from cumulet.core.policy import ADMIN, ANYONE
 from cumulet.core.volume_services import Service
 from cumulet.core.volumes import backends
-from cumulet.errors import Invalid
+from cumulet.errors import Invalid, NotFound
 from cumulet.wire import volume_services as wire
 from cumulet.wire.forms import precise
 
@@ -242,7 +242,7 @@ async def show_extension(request: Request) -> Response:
     """GET /extensions/{alias}"""
     alias = request.params["alias"]
     if alias not in EXTENSIONS:
-        return Response(404)
+        raise NotFound(f"There is no extension {alias[:255]}.")
     return ok({"extension": _extension(alias)})
 
 

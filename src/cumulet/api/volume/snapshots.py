@@ -16,7 +16,7 @@ from cumulet.errors import Invalid, NotFound
 from cumulet.wire import snapshots as wire
 from cumulet.wire import volume_forms
 from cumulet.wire import volumes as volumes_wire
-from cumulet.wire.body import decode, encode
+from cumulet.wire.body import encode
 from cumulet.wire.forms import precise, precise_or_none
 
 _EXTENDED = "volume_extension:extended_snapshot_attributes"
@@ -188,7 +188,7 @@ async def delete_metadata(request: Request) -> Response:
 
 async def reset_status(request: Request) -> Response:
     """POST /snapshots/{snapshot_id}/action {"os-reset_status": …}"""
-    status = decode(request.action, wire.Status, request.version).status.lower()
+    status = request.action_as(wire.Status).status.lower()
     if status not in snapshots.STATUSES:
         raise Invalid(
             f"Snapshot status: {status} is invalid, valid statuses are: {', '.join(sorted(snapshots.STATUSES))}."
@@ -201,7 +201,7 @@ async def reset_status(request: Request) -> Response:
 
 async def update_status(request: Request) -> Response:
     """POST /snapshots/{snapshot_id}/action {"os-update_snapshot_status": …}"""
-    asked = decode(request.action, wire.StatusAndProgress, request.version)
+    asked = request.action_as(wire.StatusAndProgress)
     await request.cloud.db.write(
         snapshots.update_status, request.caller, request.params["snapshot_id"], asked.status, asked.progress
     )

@@ -184,14 +184,14 @@ async def list_access(request: Request) -> Response:
 
 async def add_access(request: Request) -> Response:
     """POST /types/{type_id}/action {"addProjectAccess": …}"""
-    asked = decode(request.action, wire.Project, request.version)
+    asked = request.action_as(wire.Project)
     await request.cloud.db.write(volume_types.add_access, request.caller, _id(request), asked.project)
     return accepted()
 
 
 async def remove_access(request: Request) -> Response:
     """POST /types/{type_id}/action {"removeProjectAccess": …}"""
-    asked = decode(request.action, wire.Project, request.version)
+    asked = request.action_as(wire.Project)
     await request.cloud.db.write(volume_types.remove_access, request.caller, _id(request), asked.project)
     return accepted()
 

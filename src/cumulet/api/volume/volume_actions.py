@@ -14,7 +14,6 @@ from cumulet.core.volumes import change, clients, content, listing
 from cumulet.db.engine import Row
 from cumulet.errors import Forbidden, Invalid
 from cumulet.wire import volumes as wire
-from cumulet.wire.body import decode
 from cumulet.wire.forms import precise
 
 _UPLOAD_PUBLIC = "volume_extension:volume_actions:upload_public"
@@ -41,7 +40,7 @@ def _plain(function: Callable[..., Any]) -> Handler:
 
 async def attach(request: Request) -> Response:
     """POST /volumes/{volume_id}/action {"os-attach": …}"""
-    asked = decode(request.action, wire.Attach, request.version)
+    asked = request.action_as(wire.Attach)
     await request.cloud.db.write(
         clients.attach,
         request.caller,
@@ -56,14 +55,14 @@ async def attach(request: Request) -> Response:
 
 async def detach(request: Request) -> Response:
     """POST /volumes/{volume_id}/action {"os-detach": …}"""
-    asked = decode(request.action or {}, wire.Detach, request.version)
+    asked = request.action_as(wire.Detach) if request.action is not None else wire.Detach()
     await request.cloud.db.write(clients.detach, request.caller, _id(request), asked.attachment_id)
     return accepted()
 
 
 async def initialize_connection(request: Request) -> Response:
     """POST /volumes/{volume_id}/action {"os-initialize_connection": …}"""
-    asked = decode(request.action, wire.Connector, request.version)
+    asked = request.action_as(wire.Connector)
     if not isinstance(asked.connector, dict):
         raise Invalid("Invalid input for field/attribute connector: an object was expected.")
     attachment = await request.cloud.db.write(
@@ -90,7 +89,7 @@ async def initialize_connection(request: Request) -> Response:
 
 async def terminate_connection(request: Request) -> Response:
     """POST /volumes/{volume_id}/action {"os-terminate_connection": …}"""
-    asked = decode(request.action, wire.Connector, request.version)
+    asked = request.action_as(wire.Connector)
     connector = asked.connector if isinstance(asked.connector, dict) else None
     gone = await request.cloud.db.write(clients.terminate_connection, request.caller, _id(request), connector)
     await ended(request, _id(request), gone)
@@ -99,7 +98,7 @@ async def terminate_connection(request: Request) -> Response:
 
 async def force_detach(request: Request) -> Response:
     """POST /volumes/{volume_id}/action {"os-force_detach": …}"""
-    asked = decode(request.action, wire.ForceDetach, request.version)
+    asked = request.action_as(wire.ForceDetach)
     await request.cloud.db.write(clients.force_detach, request.caller, _id(request), asked.attachment_id)
     return accepted()
 
@@ -109,7 +108,7 @@ async def force_detach(request: Request) -> Response:
 
 async def extend(request: Request) -> Response:
     """POST /volumes/{volume_id}/action {"os-extend": …}; one that is in use since 3.42"""
-    asked = decode(request.action, wire.Extend, request.version)
+    asked = request.action_as(wire.Extend)
     attached = request.version >= (3, 42)
     if attached:
         row = await request.cloud.db.read(listing.find, request.caller, _id(request))
@@ -123,7 +122,7 @@ async def extend(request: Request) -> Response:
 
 async def retype(request: Request) -> Response:
     """POST /volumes/{volume_id}/action {"os-retype": …}"""
-    asked = decode(request.action, wire.Retype, request.version)
+    asked = request.action_as(wire.Retype)
     await request.cloud.db.write(
         change.retype,
         request.caller,
@@ -136,7 +135,7 @@ async def retype(request: Request) -> Response:
 
 async def set_bootable(request: Request) -> Response:
     """POST /volumes/{volume_id}/action {"os-set_bootable": …}"""
-    asked = decode(request.action, wire.Bootable, request.version)
+    asked = request.action_as(wire.Bootable)
     await request.cloud.db.write(
         change.set_bootable, request.caller, _id(request), boolean(asked.bootable, "bootable")
     )
@@ -145,7 +144,7 @@ async def set_bootable(request: Request) -> Response:
 
 async def set_readonly(request: Request) -> Response:
     """POST /volumes/{volume_id}/action {"os-update_readonly_flag": …}"""
-    asked = decode(request.action, wire.ReadOnly, request.version)
+    asked = request.action_as(wire.ReadOnly)
     await request.cloud.db.write(
         change.set_readonly, request.caller, _id(request), boolean(asked.readonly, "readonly")
     )
@@ -157,7 +156,7 @@ async def set_readonly(request: Request) -> Response:
 
 async def upload(request: Request) -> Response:
     """POST /volumes/{volume_id}/action {"os-volume_upload_image": …}"""
-    asked = decode(request.action, wire.Upload, request.version)
+    asked = request.action_as(wire.Upload)
     visibility = asked.visibility if request.version >= (3, 1) else None
     if visibility == "public":
         permit.require(request, _UPLOAD_PUBLIC)
@@ -211,7 +210,7 @@ def _type(row: Row) -> dict[str, Any]:
 
 async def reimage(request: Request) -> Response:
     """POST /volumes/{volume_id}/action {"os-reimage": …}, since 3.68"""
-    asked = decode(request.action, wire.Reimage, request.version)
+    asked = request.action_as(wire.Reimage)
     await request.cloud.db.write(
         content.reimage,
         request.caller,
@@ -224,7 +223,7 @@ async def reimage(request: Request) -> Response:
 
 async def revert(request: Request) -> Response:
     """POST /volumes/{volume_id}/action {"revert": …}, since 3.40"""
-    asked = decode(request.action, wire.Revert, request.version)
+    asked = request.action_as(wire.Revert)
     await request.cloud.db.write(content.revert, request.caller, _id(request), asked.snapshot_id)
     return accepted()
 
@@ -237,7 +236,7 @@ async def show_image_metadata(request: Request) -> Response:
 
 async def set_image_metadata(request: Request) -> Response:
     """POST /volumes/{volume_id}/action {"os-set_image_metadata": …}"""
-    asked = decode(request.action, wire.ImageMetadata, request.version)
+    asked = request.action_as(wire.ImageMetadata)
     found = await request.cloud.db.write(
         change.set_metadata, request.caller, _id(request), asked.metadata, column="image_metadata"
     )
@@ -246,7 +245,7 @@ async def set_image_metadata(request: Request) -> Response:
 
 async def unset_image_metadata(request: Request) -> Response:
     """POST /volumes/{volume_id}/action {"os-unset_image_metadata": …}"""
-    asked = decode(request.action, wire.ImageKey, request.version)
+    asked = request.action_as(wire.ImageKey)
     await request.cloud.db.write(
         change.delete_metadata, request.caller, _id(request), asked.key, column="image_metadata"
     )
@@ -258,7 +257,7 @@ async def unset_image_metadata(request: Request) -> Response:
 
 async def reset_status(request: Request) -> Response:
     """POST /volumes/{volume_id}/action {"os-reset_status": …}"""
-    asked = decode(request.action, wire.ResetStatus, request.version)
+    asked = request.action_as(wire.ResetStatus)
     status = asked.status.lower() if asked.status else None
     if status is not None and status not in change.STATUSES:
         raise Invalid(

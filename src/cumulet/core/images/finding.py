@@ -193,16 +193,19 @@ def _narrow(where: Where, filters: Filters) -> None:
         where.add(f"{column} {sign} :range{i}", **{f"range{i}": number})
     for i, (column, operator, seconds) in enumerate(filters.moments):
         where.add(_MOMENTS[operator].format(column, i), **{f"from{i}": seconds, f"till{i}": seconds + 1})
-    for i, (name, value) in enumerate(filters.properties.items()):
+    # Counts, for a condition per property or tag is more than a planner can weigh.
+    if filters.properties:
+        pairs = list(enumerate(filters.properties.items()))
+        one_of = " or ".join(f"p.name = :name{i} and p.value = :value{i}" for i, _ in pairs)
         where.add(
-            f"exists (select 1 from image_properties p where p.image_id = images.id and p.name = :name{i} "
-            f"and p.value = :value{i})",
-            **{f"name{i}": name, f"value{i}": value},
-        )
-    for i, tag in enumerate(filters.tags):
+            f"(select count(*) from image_properties p where p.image_id = images.id and ({one_of})) = {len(pairs)}",
+            **{f"name{i}": name for i, (name, _) in pairs}, **{f"value{i}": value for i, (_, value) in pairs},
+        )  # fmt: skip
+    if filters.tags:
+        tags = tuple(dict.fromkeys(filters.tags))
         where.add(
-            f"exists (select 1 from image_tags t where t.image_id = images.id and t.tag = :tag{i})",
-            **{f"tag{i}": tag},
+            f"(select count(*) from image_tags t where t.image_id = images.id and t.tag in :tags) = {len(tags)}",
+            tags=tags,
         )
 
 

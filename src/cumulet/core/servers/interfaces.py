@@ -136,7 +136,7 @@ def add_fixed_ip(tx: Tx, caller: Caller, server_id: str, network_id: str) -> Non
             asked = [*_addresses(port), {"subnet_id": subnets[0]}]
             _readdress(tx, server, port, asked)
             return
-    raise Invalid(f"Network could not be found for instance {server_id}.")
+    raise Invalid(f"Network {network_id[:255]} could not be found for instance {server_id}.")
 
 
 def remove_fixed_ip(tx: Tx, caller: Caller, server_id: str, address: str) -> None:

@@ -169,7 +169,7 @@ def image_by_reference(tx: Tx, caller: Caller, reference: str) -> images.Image:
     if len(named) > 1:
         raise Conflict(f"Multiple matches found for '{reference}', use an ID to be more specific.")
     if not named:
-        raise Invalid("Invalid image identifier or unable to access requested image.")
+        raise Invalid(f"Invalid image identifier or unable to access requested image: {reference[:255]}.")
     return named[0]
 
 

@@ -127,8 +127,19 @@ def _checked(values: dict[str, Any], table: Table) -> dict[str, Any]:
         if value is attribute.default and not isinstance(value, list | dict):
             continue
         if attribute.convert is not None:
-            value = values[name] = attribute.convert(value)
+            value = values[name] = _converted(name, attribute.convert, value)
         wrong = attribute.check(value) if attribute.check is not None else None
         if wrong:
             raise Invalid(f"Invalid input for {name}. Reason: {wrong}.")
     return dict(values)
+
+
+def _converted(name: str, convert: Callable[[Any], Any], value: Any) -> Any:
+    try:
+        return convert(value)
+    except Invalid as error:
+        # Neutron's words do not say which attribute it is.
+        start, operation, rest = error.message.partition("Invalid input for operation: ")
+        raise Invalid(
+            f"{start}{operation}{name}: {rest}" if operation else error.message, code=error.code
+        ) from None
