@@ -138,16 +138,45 @@ async def recorded(cloud: TestCloud, id: str) -> list[str]:
     return [action["action"] for action in answer.json()["instanceActions"]]
 
 
-async def events(cloud: TestCloud, id: str) -> list[tuple[str, str, str | None, str | None]]:
-    """(action, event, result, message) of all that was done to a server, the newest first; each action has one event."""
+async def events(cloud: TestCloud, id: str) -> list[tuple[str, str | None, str | None, str | None]]:
+    """(action, event, result, message) of all that was done to a server, the newest first; an action has one event, or none."""
     listed = await cloud.get(f"{URL}/{id}/os-instance-actions", as_="admin", version=NEWEST)
     found = []
     for action in listed.json()["instanceActions"]:
         path = f"{URL}/{id}/os-instance-actions/{action['request_id']}"
         shown = (await cloud.get(path, as_="admin", version=NEWEST)).json()["instanceAction"]
-        (event,) = shown["events"]
+        (event,) = shown["events"] or [{"event": None, "result": None, "finish_time": None}]
         assert (event["finish_time"] is None) == (event["result"] is None)
         found.append((action["action"], event["event"], event["result"], action["message"]))
+    return found
+
+
+async def host_of(cloud: TestCloud, id: str) -> str:
+    """The name of a server's host."""
+    return str((await show(cloud, id, as_="admin"))["OS-EXT-SRV-ATTR:host"])
+
+
+async def allocations(cloud: TestCloud) -> dict[str, tuple[str, str, dict[str, int]]]:
+    """consumer → (its type, the host, what it uses) of all allocations."""
+    found = {}
+    providers = (
+        await cloud.get("/placement/resource_providers", as_="admin", version="placement 1.38")
+    ).json()["resource_providers"]
+    for provider in providers:
+        path = f"/placement/resource_providers/{provider['uuid']}/allocations"
+        held = (await cloud.get(path, as_="admin", version="placement 1.38")).json()["allocations"]
+        for consumer, one in held.items():
+            whole = await cloud.get(
+                f"/placement/allocations/{consumer}", as_="admin", version="placement 1.38"
+            )
+            found[consumer] = (whole.json()["consumer_type"], provider["name"], one["resources"])
+    return found
+
+
+async def moves(cloud: TestCloud, id: str) -> list[dict[str, Any]]:
+    """The moves of a server, the newest first."""
+    listed = await cloud.get(f"/compute/v2.1/os-migrations?instance_uuid={id}", as_="admin", version=NEWEST)
+    found: list[dict[str, Any]] = listed.json()["migrations"]
     return found
 
 

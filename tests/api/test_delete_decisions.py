@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from tests.case import COMPUTE, H1, H2, H3, IMAGE, Case, stage
 
-from cumulet.db.engine import Database
+from cumulet.db.engine import Database, Tx
+from cumulet.reconcile import holders
 
 pytestmark = pytest.mark.anyio
 
@@ -268,6 +269,49 @@ async def given_back(case: Case, server: str) -> None:
 # --- with a host that is there ---
 
 
+@pytest.mark.parametrize("how", ["finished", "confirming", "the source is down", "the target is down"])
+async def test_d9_a_resize_waits_to_be_confirmed(db: Database, directory: Path, how: str) -> None:
+    """It is confirmed by the delete: what the source keeps for a revert goes as well."""
+    async with stage(db, directory, hosts=2) as case:
+        await prepare(case)
+        server = await case.boot(**everything(case))
+        source = str(await case.host_of(server))
+        await case.act(server, "resize", {"flavorRef": case.flavor2})
+        await case.server_is(server, "VERIFY_RESIZE")
+        target = str(await case.host_of(server))
+        assert {source, target} == {H1, H2}
+        (move,) = await moves(case, server)
+        assert await case.allocations(move["uuid"]) != {}
+        down = {"the source is down": source, "the target is down": target}.get(how)
+        if down is not None:
+            await case.down(down)
+        if how == "confirming":
+            await case.held("disk.remove")
+            await case.call("POST", f"{COMPUTE}/servers/{server}/action", 204, json={"confirmResize": None})
+            assert [one["status"] for one in await moves(case, server)] == ["confirming"]
+        assert await delete(case, server) == 204
+        await case.release()
+        await case.gone(server)
+        assert [one["status"] for one in await moves(case, server)] == ["confirmed"]
+        assert await case.allocations(server) == await case.allocations(move["uuid"]) == {}
+        if down is not None:
+            # The host that is down owes what it has.
+            debts = (await case.get(f"/cumulet/v1/debts?agent={down}", as_="admin"))["debts"]
+            assert {debt["id"] for debt in debts} == {thing.split("/")[-1] for thing in case.things(down)}
+            assert debts
+            await given_back(case, server)
+            await case.up(down)
+            await case.settle()
+        assert [case.things(host) for host in (H1, H2)] == [[], []]
+        await ends(case, server)
+
+
+async def moves(case: Case, server: str) -> list[dict[str, Any]]:
+    found = await case.get(f"{COMPUTE}/os-migrations?instance_uuid={server}", as_="admin")
+    listed: list[dict[str, Any]] = found["migrations"]
+    return listed
+
+
 async def test_d10_it_is_being_deleted_already(db: Database, directory: Path) -> None:
     """Nothing more is done, and that is no error."""
     async with stage(db, directory, hosts=1) as case:
@@ -285,7 +329,9 @@ async def test_d10_it_is_being_deleted_already(db: Database, directory: Path) ->
         await ends(case, server)
 
 
-@pytest.mark.parametrize("state", ["ACTIVE", "SHUTOFF", "BUILD", "ERROR", "SHELVED"])
+@pytest.mark.parametrize(
+    "state", ["ACTIVE", "SHUTOFF", "BUILD", "ERROR", "SHELVED", "PAUSED", "SUSPENDED", "RESCUE"]
+)
 async def test_d11_the_host_removes_it(db: Database, directory: Path, state: str) -> None:
     """In whatever state: the host is asked, and until then the server shows that it is being deleted."""
     async with stage(db, directory, hosts=1, offload_after=-1.0) as case:
@@ -321,5 +367,161 @@ async def into(case: Case, state: str) -> str:
         await case.act(server, "os-resetState", {"state": "error"}, as_="admin")
     elif state == "SHELVED":
         await case.act(server, "shelve")
+    elif state == "PAUSED":
+        await case.act(server, "pause")
+    elif state == "SUSPENDED":
+        await case.act(server, "suspend")
+    elif state == "RESCUE":
+        await case.act(server, "rescue", None, 200)
+    elif state == "VERIFY_RESIZE":
+        await case.act(server, "resize", {"flavorRef": case.flavor2})
     await case.server_is(server, state)
     return server
+
+
+@pytest.mark.parametrize(
+    "state", ["ACTIVE", "SHUTOFF", "PAUSED", "SUSPENDED", "RESCUE", "ERROR", "VERIFY_RESIZE"]
+)
+async def test_d12_soft_delete_and_restore(db: Database, directory: Path, state: str) -> None:
+    """It is powered off, keeps all that it has, and does not count; a restore runs it again."""
+    async with stage(db, directory, hosts=2, reclaim_after=3600.0) as case:
+        await prepare(case)
+        server = await into(case, state)
+        held = await shows(case, server)
+        port = await case.port(case.own_port)  # type: ignore[attr-defined]
+        assert await delete(case, server) == 204
+        shown = await softly(case, server)
+        assert (shown["OS-EXT-STS:vm_state"], shown["OS-EXT-STS:power_state"]) == ("soft-delete", 4)
+        assert shown["OS-EXT-SRV-ATTR:host"] == held[0]
+        for volume in (case.own_volume, case.doomed):  # type: ignore[attr-defined]
+            assert (await case.volume(volume))["status"] == "in-use"
+        again = await case.port(case.own_port)  # type: ignore[attr-defined]
+        assert (again["device_id"], again["fixed_ips"]) == (server, port["fixed_ips"])
+        assert await case.allocations(server) != {}
+        assert await case.usage() == {"Instances": 0, "Cores": 0, "RAM": 0}
+        # It is shown to who knows it; lists have it only for an administrator who asks.
+        assert await case.servers() == []
+        assert await listed(case, "all_tenants=1&status=SOFT_DELETED") == []
+        for query in ("all_tenants=1&soft_deleted=1", "all_tenants=1&deleted=1&status=SOFT_DELETED"):
+            assert await listed(case, query) == [server]
+        assert await listed(case, "all_tenants=1&deleted=1&soft_deleted=0") == []
+        # A second delete changes nothing, and the history tells of one.
+        assert await delete(case, server) == 204
+        assert await deletes(case, server) == 1
+        await case.act(server, "restore")
+        await case.server_is(server, "ACTIVE")
+        assert await case.usage() != {"Instances": 0, "Cores": 0, "RAM": 0}
+        assert await case.host_of(server) == held[0]
+        assert [action["action"] for action in await case.actions(server)][:2] == ["restore", "delete"]
+        await case.call("POST", f"{COMPUTE}/servers/{server}/action", 202, json={"forceDelete": None})
+        await case.gone(server)
+        assert await deletes(case, server) == 2
+        await case.volume_gone(case.doomed)  # type: ignore[attr-defined]
+        await case.clean(case.doomed)  # type: ignore[attr-defined]
+
+
+async def softly(case: Case, server: str) -> dict[str, Any]:
+    """Wait until the server is deleted softly, whatever it showed before."""
+
+    async def check() -> Any:
+        shown = await case.server(server)
+        return shown if shown["status"] == "SOFT_DELETED" else None
+
+    found: dict[str, Any] = await case.until(check, f"server {server} to be deleted softly")
+    return found
+
+
+@pytest.mark.parametrize("how", ["reclaimed", "forced", "reclaimed after a restart", "the host is down"])
+async def test_d12_soft_delete_and_reclaim(db: Database, directory: Path, how: str) -> None:
+    """When its time is over it goes, with all that it has; or at once if somebody says so."""
+    async with stage(db, directory, hosts=1, reclaim_after=3600.0) as case:
+        await prepare(case)
+        server = await case.boot(**everything(case))
+        assert await delete(case, server) == 204
+        await case.server_is(server, "SOFT_DELETED")
+        if how == "reclaimed after a restart":
+            await case.restart()
+        if how == "the host is down":
+            await case.down(H1)
+        if how == "forced":
+            await case.act(server, "forceDelete")
+        else:
+            await time_is_over(case, server)
+        await case.gone(server)
+        if how == "the host is down":
+            await given_back(case, server)
+            await case.up(H1)
+            await case.settle()
+        assert case.things(H1) == []
+        await case.volume_gone(case.doomed)  # type: ignore[attr-defined]
+        assert (await case.volume(case.own_volume))["status"] == "available"  # type: ignore[attr-defined]
+        await case.clean(case.doomed)  # type: ignore[attr-defined]
+
+
+async def time_is_over(case: Case, server: str) -> None:
+    """The server was deleted softly as long ago as may be."""
+
+    def pass_on(tx: Tx) -> None:
+        tx.update("servers", server, reclaim_at=tx.now)
+        holders.later(tx, server)
+
+    await case.db.write(pass_on)
+
+
+@pytest.mark.parametrize("why", ["never ran", "no host", "the host is down", "offloaded"])
+async def test_d12_what_cannot_be_restored_goes_at_once(db: Database, directory: Path, why: str) -> None:
+    async with stage(
+        db, directory, hosts=1, reclaim_after=3600.0, build_attempts=1, offload_after=0.0
+    ) as case:
+        await prepare(case)
+        if why == "no host":
+            await case.fault("guest.ensure", count=None)
+            server = await case.create(**everything(case))
+            await case.server_is(server, "ERROR")
+            await case.release()
+        elif why == "never ran":
+            server = await into(case, "BUILD")
+        else:
+            server = await case.boot(**everything(case))
+        if why == "the host is down":
+            await case.down(H1)
+        if why == "offloaded":
+            await case.act(server, "shelve")
+            await case.server_is(server, "SHELVED_OFFLOADED")
+        assert await delete(case, server) == 204
+        await case.release()
+        await case.gone(server)
+        if why == "the host is down":
+            await case.up(H1)
+            await case.settle()
+        await ends(case, server)
+
+
+async def listed(case: Case, query: str) -> list[str]:
+    """The servers that an administrator finds."""
+    found = await case.get(f"{COMPUTE}/servers?{query}", as_="admin")
+    return [server["id"] for server in found["servers"]]
+
+
+async def test_d12_restore_needs_room_in_the_quota(db: Database, directory: Path) -> None:
+    async with stage(db, directory, hosts=1, reclaim_after=3600.0) as case:
+        await case.limit("instances", 1)
+        first = await case.boot()
+        assert await delete(case, first) == 204
+        await case.server_is(first, "SOFT_DELETED")
+        second = await case.boot()
+        restore = f"{COMPUTE}/servers/{first}/action"
+        answer = await case.call("POST", restore, 403, json={"restore": None})
+        assert "instances" in answer.text
+        await case.call("POST", f"{COMPUTE}/servers/{second}/action", 409, json={"restore": None})
+        for action in ("os-start", "pause", "shelve", "rescue", "createImage"):
+            body = {"name": "x"} if action == "createImage" else None
+            await case.act(first, action, body, 409)
+        await case.act(second, "forceDelete")
+        await case.gone(second)
+        await case.act(first, "restore")
+        await case.server_is(first, "ACTIVE")
+        await case.act(first, "forceDelete")
+        await case.gone(first)
+        await case.limit("instances", 10)
+        await case.clean(case.cloud.project("demo"))

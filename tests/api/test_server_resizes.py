@@ -12,11 +12,14 @@ from tests.servers import (
     NEWEST,
     URL,
     act,
+    allocations,
     boot,
     console,
     events,
+    host_of,
     make_image,
     make_volume,
+    moves,
     post,
     private,
     remove,
@@ -51,34 +54,6 @@ async def flavor(cloud: TestCloud, id: str, **more: Any) -> str:
     answer = await cloud.post("/compute/v2.1/flavors", as_="admin", json={"flavor": body})
     assert answer.status_code == 200, answer.text
     return id
-
-
-async def host_of(cloud: TestCloud, id: str) -> str:
-    return str((await show(cloud, id, as_="admin"))["OS-EXT-SRV-ATTR:host"])
-
-
-async def allocations(cloud: TestCloud) -> dict[str, tuple[str, str, dict[str, int]]]:
-    """consumer → (its type, the host, what it uses) of all allocations."""
-    found = {}
-    providers = (
-        await cloud.get("/placement/resource_providers", as_="admin", version="placement 1.38")
-    ).json()["resource_providers"]
-    for provider in providers:
-        path = f"/placement/resource_providers/{provider['uuid']}/allocations"
-        held = (await cloud.get(path, as_="admin", version="placement 1.38")).json()["allocations"]
-        for consumer, one in held.items():
-            whole = await cloud.get(
-                f"/placement/allocations/{consumer}", as_="admin", version="placement 1.38"
-            )
-            found[consumer] = (whole.json()["consumer_type"], provider["name"], one["resources"])
-    return found
-
-
-async def moves(cloud: TestCloud, id: str) -> list[dict[str, Any]]:
-    """The moves of a server, the newest first."""
-    listed = await cloud.get(f"/compute/v2.1/os-migrations?instance_uuid={id}", as_="admin", version=NEWEST)
-    found: list[dict[str, Any]] = listed.json()["migrations"]
-    return found
 
 
 async def usage(cloud: TestCloud) -> tuple[int, int, int]:

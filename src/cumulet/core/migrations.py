@@ -106,12 +106,13 @@ def end(tx: Tx, server: Row, move: Row, status: str) -> None:
         scheduling.pass_on(tx, move["id"], server["id"], "INSTANCE")
     else:
         scheduling.free(tx, move["id"])
-    if status == "error" and move["error"] == ABORTED:
+    error = move["error"] if status == "error" else None
+    if error == ABORTED:
         status = "cancelled"
+        history.finish(tx, server["id"], action="live_migration_cancel")
     tx.update("migrations", move["id"], phase="", status=status, updated_at=tx.now)
     tx.update("servers", server["id"], migration_id=None, task_state=None, updated_at=tx.now)
-    if status == "error":
-        history.finish(tx, server["id"], error=move["error"])
+    history.finish(tx, server["id"], error=error)
 
 
 def close(tx: Tx, server_id: str) -> None:
@@ -165,6 +166,14 @@ def in_progress(tx: Tx, caller: Caller, server_id: str) -> list[Row]:
         "select * from migrations where server_id = :id and type = 'live-migration' and status in :now order by number",
         id=server_id, now=IN_PROGRESS,
     )  # fmt: skip
+
+
+def refusal(tx: Tx, id: str) -> str | None:
+    """Why there is no host to move to; "" while that is not known yet, None if there is one."""
+    move = tx.one("select phase, target, error from migrations where id = :id", id=id)
+    if move is None or move["target"] is not None:
+        return None
+    return "" if move["phase"] else str(move["error"])
 
 
 def show(tx: Tx, caller: Caller, server_id: str, number: int) -> Row:

@@ -95,7 +95,7 @@ def _groups(tx: Tx, rows: list[Row]) -> list[Group]:
     members: dict[str, list[str]] = {}
     for some in chunks(row["id"] for row in rows):
         found = tx.all(
-            "select id, group_id from servers where group_id in :ids and desired <> 'gone' order by created_at, id",
+            "select id, group_id from servers where group_id in :ids and desired not in ('gone', 'soft_deleted') order by created_at, id",
             ids=some,
         )
         for server in found:

@@ -228,6 +228,8 @@ def _deleted(
 ) -> None:
     """Deleted servers are listed for administrators who ask, and for everybody who asks what has changed."""
     timed = "changed_since" in fields or "changed_before" in fields
+    if asked.get("soft_deleted"):
+        fields["soft_deleted"] = _lenient(asked["soft_deleted"])
     if "deleted" in asked:
         fields["deleted"] = _lenient(asked["deleted"])
     elif timed:

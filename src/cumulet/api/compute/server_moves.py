@@ -9,11 +9,14 @@ from msgspec import UNSET
 from cumulet.api.asgi import Handler, Route
 from cumulet.api.compute import permit
 from cumulet.api.request import Request, Response, accepted, boolean, no_content, ok
+from cumulet.core import migrations
 from cumulet.core.policy import ADMIN, MANAGER, MEMBER
 from cumulet.core.servers import create, moving
 from cumulet.errors import Invalid
 from cumulet.wire import server_actions as wire
 
+#: Seconds that a request waits for a host to be chosen.
+_TIME = 10.0
 _MIGRATE = "os_compute_api:os-migrate-server"
 
 
@@ -72,10 +75,22 @@ async def migrate_live(request: Request) -> Response:
     _check_force(asked.force, asked.host)
     if asked.host:
         permit.require(request, f"{_MIGRATE}:migrate_live:host")
-    await request.cloud.db.write(
-        moving.live_migrate, request.caller, request.params["server_id"], asked.host or None
-    )
+    id = request.params["server_id"]
+    move = await request.cloud.db.write(moving.live_migrate, request.caller, id, asked.host or None)
+    if request.version < (2, 34):
+        await _chosen(request, id, move)
     return accepted()
+
+
+async def _chosen(request: Request, id: str, move: str) -> None:
+    """Wait until there is a host to go to: until 2.33 the answer says so. Raises Invalid if there is none."""
+    db = request.cloud.db
+    with db.wake.listen(id) as waiter:
+        while (why := await db.read(migrations.refusal, move)) == "":
+            if not await waiter.wait(_TIME):
+                return
+    if why is not None:
+        raise Invalid(why)
 
 
 async def evacuate(request: Request) -> Response:

@@ -102,14 +102,20 @@ def _choose_target(tx: Tx, view: plan.Server) -> None:
         _ask(tx, server), host=move["requested_host"], failed_on=frozenset({move["source_name"]})
     )
     host = migrations.choose_target(tx, server, move, ask)
+    tx.wakes.add(view.id)
     if host is None:
         reason = str(tx.value("select error from migrations where id = :id", id=move["id"]))
-        values = {"vm_state": "error"} if move["type"] == "evacuation" else {}
-        tx.update("servers", view.id, migration_id=None, task_state=None, updated_at=tx.now, **values)
+        values: dict[str, Any] = {"migration_id": None, "task_state": None}
+        if move["type"] == "evacuation":
+            # That its host is down is not seen of it: it shows that it cannot be helped until somebody tries again.
+            values |= {"vm_state": "error", "state_is_reset": True, "pending": None}
+        tx.update("servers", view.id, **values, updated_at=tx.now)
         _fault(tx, view, plan.Fault(reason))
     elif move["type"] == "evacuation":
         migrations.move_on(tx, server, move, "finishing")
-        tx.update("servers", view.id, host=host)
+        counters = {**server["counters"], "starts": server["counters"].get("starts", 0) + 1}
+        desired = (server["pending"] or {}).get("desired", "active")
+        tx.update("servers", view.id, desired=desired, counters=counters, pending=None, rescue=None)
     else:
         live = move["type"] == "live-migration"
         status, task = ("running", "migrating") if live else ("migrating", "resize_migrating")

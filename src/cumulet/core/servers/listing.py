@@ -56,8 +56,8 @@ SORTABLE_WITH_GONE = {
     name: SORTABLE[name] for name in ("created_at", "display_name", "project_id", "updated_at", "uuid")
 }
 _EVERYTHING = (
-    "(select id, project_id, name, created_at, updated_at, 0 as gone from servers union all "
-    "select id, project_id, name, created_at, deleted_at, 1 from deleted_servers) s"
+    "(select id, project_id, name, created_at, updated_at, vm_state, 0 as gone from servers union all "
+    "select id, project_id, name, created_at, deleted_at, '', 1 from deleted_servers) s"
 )
 #: Columns that no list shows, or that are long.
 _HIDDEN = frozenset(
@@ -100,6 +100,9 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
     changed_before: float | None = None
     #: Those that are there, those that are not, or (None) both.
     deleted: bool | None = False
+    #: Those that can be restored count as deleted with ``deleted``, and are there otherwise; None for as usual: the
+    #: first, but not the second.
+    soft_deleted: bool | None = None
     #: Columns that are shown although no list shows them otherwise, for they may be long.
     extra: frozenset[str] = frozenset()
 
@@ -163,6 +166,8 @@ def _matching(tx: Tx, listing: Listing, where: Where) -> list[str]:
 
 def _where(tx: Tx, listing: Listing) -> Where:
     where = Where()
+    if not listing.soft_deleted:
+        where.add("s.vm_state <> 'soft-delete'")
     if listing.project_id is not None:
         where.equal("s.project_id", listing.project_id)
     if listing.user_id is not None:
@@ -281,7 +286,8 @@ def _with_gone(tx: Tx, listing: Listing) -> list[Shown]:
     """A page of servers that are gone, or of all. Filters but whose they are and when are matched here."""
     where = Where()
     if listing.deleted:
-        where.add("s.gone = 1")
+        soft = " or s.vm_state = 'soft-delete'" if listing.soft_deleted is not False else ""
+        where.add(f"s.gone = 1{soft}")
     if listing.project_id is not None:
         where.equal("s.project_id", listing.project_id)
     if listing.changed_since is not None:

@@ -24,6 +24,7 @@ def resize(tx: Tx, caller: Caller, id: str, flavorid: str, *, disk_config: str |
     """
     row = actions.ready(tx, caller, id, "resize", ("active", "stopped"))
     find.require_host(row)
+    _require_its_host(tx, row)
     flavor = _flavor(tx, caller, row, flavorid)
     _check_more(tx, caller, row, flavor)
     values: dict[str, Any] = {"disk_config": disk_config} if disk_config else {}
@@ -63,18 +64,21 @@ def migrate(tx: Tx, caller: Caller, id: str, host: str | None = None) -> None:
     """Move a server to another host, powered off meanwhile. Raises NotFound, Conflict, Invalid (the host)."""
     row = actions.ready(tx, caller, id, "migrate", ("active", "stopped"))
     find.require_host(row)
+    _require_its_host(tx, row)
     _check_host(tx, row, host)
     _begin(tx, caller, row, "migrate", "migration", "resize_prep", host=host)
 
 
-def live_migrate(tx: Tx, caller: Caller, id: str, host: str | None = None) -> None:
-    """Move a server to another host while it runs. Raises NotFound, Conflict, Invalid (the host)."""
+def live_migrate(tx: Tx, caller: Caller, id: str, host: str | None = None) -> str:
+    """Move a server to another host while it runs; return the move's id. Raises NotFound, Conflict, Invalid (the host)."""
     row = actions.ready(tx, caller, id, "live-migration", ("active", "paused"))
     find.require_host(row)
     _check_host(tx, row, host)
     if _away(tx, row):
         raise Invalid(f"Compute service of {find.host_name(tx, row)} is unavailable at this time.")
-    _begin(tx, caller, row, "live-migration", "live-migration", "migrating", host=host, status="preparing")
+    return _begin(
+        tx, caller, row, "live-migration", "live-migration", "migrating", host=host, status="preparing"
+    )
 
 
 def evacuate(
@@ -105,7 +109,8 @@ def evacuate(
             f"Compute service of {find.host_name(tx, row)} is still in use. A server is evacuated from a host that is down."
         )
     desired = "stopped" if stop or row["desired"] == "stopped" else "active"
-    values: dict[str, Any] = {"desired": desired, "counters": actions.more(row, "starts")}
+    # Nothing changes before there is a host to go to.
+    values: dict[str, Any] = {"pending": {"name": "evacuate", "desired": desired}}
     if password is not None and row["config_drive"]:
         values["request"] = {**row["request"], "admin_password": password}
     _begin(tx, caller, row, "evacuate", "evacuation", "rebuilding", host=host, status="accepted", **values)
@@ -116,6 +121,12 @@ def _on_host(tx: Tx, id: str) -> bool:
         "select 1 from block_devices where server_id = :id and destination_type = 'local' limit 1", id=id
     )
     return found is not None
+
+
+def _require_its_host(tx: Tx, row: Row) -> None:
+    """Raise Conflict if nobody answers for the host that the server is on."""
+    if _away(tx, row):
+        raise Conflict("Service is unavailable at this time.")
 
 
 def _away(tx: Tx, row: Row) -> bool:
@@ -141,13 +152,14 @@ def _check_host(tx: Tx, row: Row, host: str | None) -> None:
 def _begin(
     tx: Tx, caller: Caller, row: Row, action: str, type: str, task: str, *, host: str | None = None,
     flavor: dict[str, Any] | None = None, status: str = "pre-migrating", **values: Any,
-) -> None:  # fmt: skip
+) -> str:  # fmt: skip
     refuse_two(tx, row)
     move = migrations.begin(tx, row, type, host=host, flavor=flavor, status=status)
     actions.begin(tx, caller, row, action, task, migration_id=move, **values)
     # A host is chosen in a transaction of its own.
     tx.unsettled.pop(row["id"], None)
     holders.later(tx, row["id"])
+    return move
 
 
 def refuse_two(tx: Tx, row: Row) -> None:

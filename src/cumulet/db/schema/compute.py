@@ -104,7 +104,7 @@ servers = table(
     #: True from a request to plug or unplug a device until that is done.
     flag("devices_pending"),
     #: What a single action in flight must remember: {"name": "createBackup", "type", "rotation"},
-    #: {"name": "changePassword", "password"}.
+    #: {"name": "changePassword", "password"}, {"name": "evacuate", "desired"}.
     document("pending", null=True, default=None),
     #: The move that is under way, or waits to be confirmed.
     text("migration_id", null=True),

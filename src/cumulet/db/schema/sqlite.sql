@@ -1,4 +1,4 @@
--- made by make docs from tables with digest bb8d0d9af8dc1a8c08aae1542b55ed8915e50114e50d6e9c218cf582202de302
+-- made by make docs from tables with digest 0854838ba3217f16d813dbb43396471b31e26efe5bba58c338d1efc38504e22d
 CREATE TABLE flavors (
 	id TEXT NOT NULL, 
 	flavorid TEXT NOT NULL, 
