@@ -191,7 +191,9 @@ def _flush(tx: Tx) -> None:
         )
         assert row is not None
         for ids in chunks(sorted(moved[agent])):
-            tx.run("update claims set revision = :revision where id in :ids", revision=row["revision"], ids=ids)
+            tx.run(
+                "update claims set revision = :revision where id in :ids", revision=row["revision"], ids=ids
+            )
         tx.wakes.add(agent)
         if row["destroyed"]:
             # Nobody is there who could hear of it.
