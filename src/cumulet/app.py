@@ -45,6 +45,7 @@ from cumulet.reconcile.plan import image as image_plan
 from cumulet.reconcile.plan import network as network_plan
 from cumulet.reconcile.plan import server as server_plan
 from cumulet.reconcile.plan import volume as volume_plan
+from cumulet.reconcile.sweep import Sweeper
 from cumulet.values import Limits
 from cumulet.wire.asgi import InProcess
 
@@ -122,16 +123,20 @@ def rules(config: Config) -> Policy:
     return made
 
 
-def reconciler(db: Database, config: Config) -> worker.Reconciler:
-    """The reconciler, joined to the database so that transactions settle what they touch."""
-    limits = Limits(
+def limits(config: Config) -> Limits:
+    """What plans are told of the settings."""
+    return Limits(
         patience=config.reconcile.patience,
         build_attempts=config.reconcile.build_attempts,
         build_time=config.reconcile.build_time,
         offload_after=config.reconcile.offload_after,
         confirm_after=config.reconcile.confirm_after,
     )
-    made = worker.Reconciler(KINDS, limits)
+
+
+def reconciler(db: Database, config: Config) -> worker.Reconciler:
+    """The reconciler, joined to the database so that transactions settle what they touch."""
+    made = worker.Reconciler(KINDS, limits(config))
     db.settle = made.settle
     return made
 
@@ -156,6 +161,13 @@ def application(
         # Others can ask for the agents that poll this process only where they share its database.
         questions=Questions(
             db.wake, chance, Relay(db, address) if address and db.dialect == "postgresql" else None
+        ),
+        sweeper=Sweeper(
+            db,
+            KINDS,
+            limits(config),
+            floor=config.reconcile.sweep_floor,
+            stuck_after=config.reconcile.stuck_after,
         ),
         log_requests=config.log.requests,
         behind_proxy=config.server.behind_proxy,
@@ -194,9 +206,9 @@ async def running(
         works = worker.Worker(db, made)
         parts["worker"] = asyncio.create_task(works.run())
         parts["judge"] = asyncio.create_task(works.judge(min(config.reconcile.patience / 4, 5.0)))
-        times = config.reconcile
-        parts["sweep"] = asyncio.create_task(works.sweep(times.sweep, times.sweep_floor, times.stuck_after))
-        parts["refresh"] = asyncio.create_task(works.refresh(times.patience))
+        assert app.cloud.sweeper is not None
+        parts["sweep"] = asyncio.create_task(works.sweep(app.cloud.sweeper, config.reconcile.sweep))
+        parts["refresh"] = asyncio.create_task(works.refresh(config.reconcile.patience))
         parts["retention"] = asyncio.create_task(_forget(db, config))
         tasks += [parts["worker"], parts["judge"], parts["sweep"], parts["refresh"], parts["retention"]]
     async with httpx2.AsyncClient(transport=InProcess(app), base_url="http://cumulet") as http:

@@ -124,9 +124,14 @@ def env(data: str | None, file: Path | None, user: str, as_json: bool) -> None:
 @_DATA
 @_FILE
 @click.option("--accept", is_flag=True, help="Let a report-only cloud go on.")
+@click.option("--fix", is_flag=True, help="Put right what is proven; what is not is left as it is.")
 @_JSON
-def audit(data: str | None, file: Path | None, accept: bool, as_json: bool) -> None:
-    """Show what is lost, missing, failing, owed, unknown or waiting. Exit code 10 if there is any."""
+def audit(data: str | None, file: Path | None, accept: bool, fix: bool, as_json: bool) -> None:
+    """Compare the database with itself and with what every host has.
+
+    Shows what is lost, failing, owed, unknown, stuck or not as it should be, and why. Exit code 3 if there is any that
+    was not put right. See docs/audit.md.
+    """
     from cumulet import remote, tables
     from cumulet.errors import Refused
     from cumulet.exits import NOT_CLEAN
@@ -135,13 +140,12 @@ def audit(data: str | None, file: Path | None, accept: bool, as_json: bool) -> N
     if accept:
         cloud.call("POST", "/accept")
         click.echo("The cloud goes on.", err=as_json)
-    found = remote.audit(cloud)
+    found = remote.audit(cloud, fix=fix)
     tables.show(found, as_json, tables.audit)
-    kinds = [kind for kind in ("lost", "missing", "failing", "debts", "orphans") if found[kind]]
+    kinds = [one["kind"] for one in found["findings"] if not one["fixed"]]
     if kinds:
-        raise Refused(
-            f"The audit found: {', '.join(f'{len(found[kind])} {kind}' for kind in kinds)}.", NOT_CLEAN
-        )
+        counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
+        raise Refused(f"The audit found: {counts}.", NOT_CLEAN)
 
 
 @cli.command()

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 FAILED = 1
 BAD_SETTINGS = 2
-DATABASE = 3
+NOT_CLEAN = 3
 SCHEMA = 4
 IN_USE = 5
 NOT_WRITABLE = 6
 PORT = 7
 NOT_RUNNING = 8
 REFUSED = 9
-NOT_CLEAN = 10
+DATABASE = 10
 MISSING = 11
 
 #: Code → (what it means, what to do).
@@ -24,10 +24,7 @@ CODES: Mapping[int, tuple[str, str]] = {
         "The command line, the settings file or an environment variable is not valid.",
         "Correct what the message names. `cumulet settings` lists every setting.",
     ),
-    DATABASE: (
-        "The database does not answer, or another program keeps it locked.",
-        "Start the database, close the other program, or correct `database.url`.",
-    ),
+    NOT_CLEAN: ("A check found something: see the table above the message.", "Look at what the table names."),
     SCHEMA: (
         "The database is of a newer version of Cumulet, or is not Cumulet's at all. Nothing was changed.",
         "Start the newer version, or restore a backup made before the upgrade.",
@@ -49,7 +46,10 @@ CODES: Mapping[int, tuple[str, str]] = {
         "The cloud refused: a wrong token, or a name that is taken.",
         "Ask the operator for a new token.",
     ),
-    NOT_CLEAN: ("A check found something: see the table above the message.", "Look at what the table names."),
+    DATABASE: (
+        "The database does not answer, or another program keeps it locked.",
+        "Start the database, close the other program, or correct `database.url`.",
+    ),
     MISSING: (
         "A program that the settings need is not on this machine.",
         "Install the package that the message names, or use simulated hosts.",

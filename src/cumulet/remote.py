@@ -191,17 +191,10 @@ def environment(config: Config, user: str) -> dict[str, str]:
     return clouds.variables(found.url, config.auth.region, user, clouds.password(secrets, user))
 
 
-def audit(remote: Remote) -> dict[str, Any]:
-    """All that is not as it should be, and whether the cloud waits for somebody to look at it."""
-    counts = remote.call("GET", "/summary")
-    claims = remote.all("claims")
-    return {
-        "report_only": counts["report_only"],
-        "summary": counts["summary"],
-        "lost": [claim for claim in claims if claim["state"] == "lost"],
-        "missing": [claim for claim in claims if claim["state"] == "missing"],
-        "failing": [claim for claim in claims if claim["state"] == "failing"],
-        "debts": remote.all("debts"),
-        "orphans": remote.call("GET", "/orphans")["orphans"],
-        "holders": remote.all("holders"),
-    }
+def audit(remote: Remote, *, fix: bool = False) -> dict[str, Any]:
+    """All that is not as it should be, and whether the cloud waits for somebody to look at it.
+
+    ``fix``: after what is proven was put right.
+    """
+    found: dict[str, Any] = remote.call("POST" if fix else "GET", "/audit")
+    return found

@@ -9,6 +9,27 @@ from typing import Any
 import click
 import msgspec
 
+#: Kinds of findings, as headings.
+FINDINGS = {
+    "lost": "Lost",
+    "missing": "Missing, to be made anew",
+    "failing": "Failing",
+    "drift": "Not as the ledger says",
+    "silent": "Not heard, so not compared",
+    "debt": "Owed",
+    "orphan": "Unknown to the ledger",
+    "stuck": "Waiting too long",
+    "plan": "Not as its own rows say",
+    "holder": "Held by nobody",
+    "reference": "Naming what is not there",
+    "allocation": "Allocations",
+    "provider": "Hosts at placement",
+    "attachment": "Attachments",
+    "port": "Ports",
+    "migration": "Moves",
+    "address": "Addresses",
+}
+
 
 def show(found: Any, as_json: bool, render: Callable[[Any], str]) -> None:
     """Print what was found."""
@@ -68,32 +89,30 @@ def audit(found: Mapping[str, Any]) -> str:
             f"REPORT-ONLY since {moment(found['report_only']['since'])}: {found['report_only']['reason']}. Nothing is made or "
             "removed until 'cumulet audit --accept'."
         )
-    for name, title in (
-        ("lost", "Lost"),
-        ("missing", "Missing, to be made anew"),
-        ("failing", "Failing"),
-        ("debts", "Owed"),
-    ):
-        if found[name]:
-            parts.append(f"{title}:\n" + _claims(found[name]))
-    if found["orphans"]:
-        rows = ((o["agent"], o["kind"], o["thing"], moment(o["seen_since"])) for o in found["orphans"])
-        parts.append("Unknown to the ledger:\n" + table(("AGENT", "KIND", "THING", "SINCE"), rows))
-    if found["holders"]:
-        waits = (
-            (h["kind"], h["id"], h["rule"], h["reason"], moment(h["waiting_since"])) for h in found["holders"]
-        )
+    for kind, title in FINDINGS.items():
+        some = [one for one in found["findings"] if one["kind"] == kind]
+        if some:
+            parts.append(f"{title}:\n" + _findings(some))
+    told = {one["id"] for one in found["findings"] if one["kind"] == "stuck"}
+    waiting = [one for one in found["waiting"] if one["id"] not in told]
+    if waiting:
+        waits = ((h["kind"], h["id"], h["rule"], h["reason"], moment(h["waiting_since"])) for h in waiting)
         parts.append("Waiting:\n" + table(("KIND", "ID", "RULE", "REASON", "SINCE"), waits))
     parts.append("Counts: " + ", ".join(f"{number} {name}" for name, number in found["summary"].items()))
     return "\n\n".join(parts)
 
 
-def _claims(claims: Sequence[Mapping[str, Any]]) -> str:
+def _findings(some: Sequence[Mapping[str, Any]]) -> str:
     return table(
-        ("AGENT", "KIND", "CLAIM", "FOR", "STATE", "REASON"),
+        ("ID", "WHAT", "SINCE", ""),
         (
-            (c["agent"], c["kind"], c["id"], c["opened_for"], c["state"], c["error"] or c["left_reason"])
-            for c in claims
+            (
+                one["id"],
+                one["message"],
+                moment(one["since"] or None),
+                "fixed" if one["fixed"] else "--fix puts it right" if one["proven"] else "",
+            )
+            for one in some
         ),
     )
 

@@ -24,7 +24,7 @@ V1 = "/cumulet/v1"
 ROUTES = (
     ("GET", "/faults"), ("POST", "/faults"), ("DELETE", "/faults"), ("DELETE", "/faults/x"), ("GET", "/steps"),
     ("GET", "/claims"), ("GET", "/debts"), ("GET", "/holders"), ("GET", "/orphans"), ("GET", "/summary"),
-    ("POST", "/accept"), ("GET", "/agents"), ("POST", "/tokens"), ("POST", "/agents/x/destroyed"), ("GET", "/backup"),
+    ("GET", "/audit"), ("POST", "/audit"), ("DELETE", "/agents/x/orphans/x"), ("POST", "/accept"), ("GET", "/agents"), ("POST", "/tokens"), ("POST", "/agents/x/destroyed"), ("GET", "/backup"),
 )  # fmt: skip
 
 

@@ -122,7 +122,7 @@ async def test_what_a_deleted_server_left_is_removed(db: Database, directory: Pa
 async def test_consumers_that_are_no_servers_are_nobodys_business(db: Database, directory: Path) -> None:
     async with stage(db, directory, hosts=1) as case:
         consumer = str(uuid.uuid4())
-        await allocate(case, consumer, "MIGRATION")
+        await allocate(case, consumer, "BACKUP")
         assert await all_auditors_run(case) == []
         assert await case.allocations(consumer) != {}
         await case.call("DELETE", f"{PLACEMENT}/allocations/{consumer}", 204, as_="admin")

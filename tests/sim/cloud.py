@@ -135,6 +135,10 @@ class Run:
         # Hosts that burned down are not there any more, and others are.
         self.case.clean_now(*await self.case.db.read(_other_hosts))
         await self.check()
+        found = (await self.case.get("/cumulet/v1/audit", as_="admin"))["findings"]
+        sweeper = self.case.cloud.app.cloud.sweeper
+        if found or sweeper is None or sweeper.repaired:
+            raise Broken(f"the audit found {found}, and the sweep {sweeper and sweeper.repaired}")
 
     async def _no_volumes(self) -> bool:
         for kind in ("snapshots", "volumes"):

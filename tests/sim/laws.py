@@ -91,10 +91,7 @@ def check_things(tx: Tx, directory: Path) -> None:
                 told = _read(path)
                 if told.get("facts", {}).get("power") in ("on", "paused"):
                     running[claim["holder"]] += 1
-                    for volume in told["spec"].get("volumes", ()):
-                        writers.update(
-                            [volume["volume"], *([volume["into"]["volume"]] if "into" in volume else ())]
-                        )
+                    writers.update(volume["volume"] for volume in told["spec"].get("volumes", ()))
     twice = [server for server, count in running.items() if count > 1]
     if twice:
         raise Broken(f"two guests of server {twice[0]} run")

@@ -541,16 +541,36 @@ class Agent:
         self._orphans_told = told
 
     async def _answer(self, question: wire.Question) -> None:
-        error, pieces = "", None
-        driver = next((d for d in self._all_drivers if self._kind_of(question) in d.kinds), None)
+        error, answer = "", None
         try:
-            if driver is None:
-                raise Failed("this agent does not have it")
-            pieces = await driver.answer(question)
+            answer = await self._what(question)
         except Failed as failed:
             error = failed.message
+        except OSError as refused:
+            error = f"the machine refuses: {refused.strerror or refused}"
         with contextlib.suppress(Unreachable, Rejected):
-            await self.client.answer(question.id, pieces, error)
+            await self.client.answer(question.id, answer, error)
+
+    async def _what(self, question: wire.Question) -> AsyncIterator[bytes]:
+        """The answer to a question about one of the agent's things, or about all. Raises Failed."""
+        if question.name == "observe":
+            return pieces(await self._everything())
+        if question.name == "audit":
+            await self.audit()
+            return pieces(b"{}")
+        driver = next((d for d in self._all_drivers if self._kind_of(question) in d.kinds), None)
+        if driver is None:
+            raise Failed("this agent does not have it")
+        return await driver.answer(question)
+
+    async def _everything(self) -> bytes:
+        """All that is here, and what it works on: wire.Everything."""
+        busy = set(self._tasks)
+        things = await self._observe()
+        found = {id: (thing.kind, thing.facts) for id, thing in things.items()}
+        return msgspec.json.encode(
+            wire.Everything(found, sorted(busy | set(self._tasks) | set(self._outbox)))
+        )
 
     def _kind_of(self, question: wire.Question) -> str:
         claim = self.claims.get(question.claim)

@@ -14,6 +14,7 @@ from typing import Any
 import anyio.to_thread
 import msgspec
 
+from cumulet.api import audit
 from cumulet.api import faults as dialects
 from cumulet.api.asgi import Area, Route
 from cumulet.api.query import whole
@@ -224,10 +225,13 @@ AREA = Area(
         _route("GET", "/holders", list_holders, "claims:list"),
         _route("GET", "/orphans", list_orphans, "claims:list"),
         _route("GET", "/summary", summary, "claims:list"),
+        _route("GET", "/audit", audit.show, "audit:show"),
+        _route("POST", "/audit", audit.fix, "audit:fix"),
         _route("POST", "/accept", accept, "accept"),
         _route("GET", "/agents", list_agents, "agents:list"),
         _route("POST", "/tokens", join, "agents:join"),
         _route("POST", "/agents/{agent}/destroyed", destroyed, "agents:destroyed"),
+        _route("DELETE", "/agents/{agent}/orphans/{thing}", audit.remove_orphan, "orphans:delete"),
         _route("GET", "/backup", backup, "backup"),
     ),
 )

@@ -12,6 +12,7 @@ from cumulet.chance import Chance
 from cumulet.core.passwords import Passwords
 from cumulet.core.policy import Policy
 from cumulet.db.engine import Database
+from cumulet.reconcile.sweep import Sweeper
 from cumulet.values import Caller
 
 if TYPE_CHECKING:
@@ -50,5 +51,7 @@ class Cloud:
     parts: dict[str, Any] = field(default_factory=dict)
     #: Writes a backup to a path; None where there is none to make. Blocks.
     backup: Callable[[Path], Any] | None = None
+    #: Looks at everything; None where nothing runs.
+    sweeper: Sweeper | None = None
     #: True once the process is to end: who waits for news gets an empty answer.
     closing: bool = False

@@ -101,9 +101,7 @@ def of_flavor(flavor: Mapping[str, Any]) -> dict[str, Any]:
 
 def end(tx: Tx, server: Row, move: Row, status: str) -> None:
     """The move is over: at placement only the server's own host is left."""
-    if move["target"] is None:
-        pass  # it never took room anywhere
-    elif status in ("error", "reverted"):
+    if status in ("error", "reverted"):
         scheduling.free(tx, server["id"])
         scheduling.pass_on(tx, move["id"], server["id"], "INSTANCE")
     else:

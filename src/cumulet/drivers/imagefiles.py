@@ -55,6 +55,9 @@ class ImageFiles:
         except OSError as error:
             raise Unknown(f"the image store cannot be seen: {error}") from error
         found = {id: self._look(id) for id in ids}
+        for id in [id for id, thing in found.items() if thing is None]:
+            # Its bytes vanished; what is known of them is of no use.
+            (self.directory / id).with_suffix(".json").unlink(missing_ok=True)
         return {id: thing for id, thing in found.items() if thing is not None}
 
     async def look(self, id: str, kind: str) -> Thing | None:
@@ -64,12 +67,13 @@ class ImageFiles:
         path = self.directory / id
         if not self.directory.is_dir():
             raise Unknown("the image store's directory is not there")
+        # First, for it is renamed to the other.
+        partial = path.with_suffix(".part").exists()
         if path.exists():
             try:
                 return Thing("file", msgspec.json.decode(path.with_suffix(".json").read_bytes()))
             except (OSError, msgspec.DecodeError):
                 return Thing("file")
-        partial = path.with_suffix(".part").exists() or path.with_suffix(".json").exists()
         return Thing("file", {"partial": True}) if partial else None
 
     async def ensure(self, claim: Claim) -> Thing:
@@ -114,7 +118,7 @@ class ImageFiles:
 
     async def remove(self, claim: Claim) -> None:
         path = self.directory / claim.id
-        for one in (path.with_suffix(".part"), path, path.with_suffix(".json")):
+        for one in (path.with_suffix(".part"), path.with_suffix(".json"), path):
             with contextlib.suppress(FileNotFoundError):
                 one.unlink()
 

@@ -280,12 +280,12 @@ class Worker:
             with contextlib.suppress(Unavailable):
                 await self.db.write(_refresh, every)
 
-    async def sweep(self, every: float, floor: float, stuck_after: float) -> None:
+    async def sweep(self, sweeper: sweep.Sweeper, every: float) -> None:
         """Sweep again and again, until cancelled, and raise the alarm when something is found."""
         while True:
             await asyncio.sleep(every)
             try:
-                self.found = await self.db.write(sweep.sweep, floor=floor, stuck_after=stuck_after)
+                self.found = await sweeper.part()
             except Unavailable as error:
                 log.error("no sweep was made", reason=error.message)
                 continue

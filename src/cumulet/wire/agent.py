@@ -119,10 +119,19 @@ class Question(msgspec.Struct, frozen=True):
     """Something that the control plane wants to know, and that changes nothing."""
 
     id: str
-    #: "console", "read", …
+    #: "console", "read", "observe" (all that there is), …
     name: str
     claim: str
     args: dict[str, Any] = {}
+
+
+class Everything(msgspec.Struct):
+    """The answer to the question "observe": all that an agent has."""
+
+    #: Claim id → (kind, facts).
+    things: dict[str, tuple[str, dict[str, Any]]]
+    #: Claims that it works on, or has not told of yet.
+    busy: list[str]
 
 
 class News(msgspec.Struct):
