@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,6 +51,16 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     skipped = reporter.stats.get("skipped", []) if reporter is not None else []
     if session.config.getoption("--no-skips") and skipped and exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How much was tried, summed over all tests that count it."""
+    counts: Counter[str] = Counter()
+    for report in terminalreporter.getreports("passed"):
+        if report.when == "call":
+            counts.update({name: value for name, value in report.user_properties if isinstance(value, int)})
+    for name, count in counts.items():
+        terminalreporter.write_line(f"{count:9,} {name}")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -115,7 +115,7 @@ def restore(file: Path, directory: Path, *, force: bool = False) -> Manifest:
             )
         draft = directory / f".{datadir.DATABASE}.restored"
         try:
-            with tarfile.open(file) as tar:
+            with tarfile.open(file, "r:") as tar:
                 _extract(tar, datadir.DATABASE, draft)
                 _check_schema(draft)
                 _enter(draft, f"restored from {file.name}")
@@ -139,7 +139,7 @@ def restore(file: Path, directory: Path, *, force: bool = False) -> Manifest:
 def check(file: Path) -> Manifest:
     """What a backup says of itself. Raises Refused if it is none, or newer than this program."""
     try:
-        with datadir.usable(file), tarfile.open(file) as tar:
+        with datadir.usable(file), tarfile.open(file, "r:") as tar:
             member = tar.getmember(_MANIFEST)
             stream = tar.extractfile(member) if member.isfile() and member.size <= _SMALL else None
             manifest = msgspec.json.decode(stream.read() if stream else b"", type=Manifest)

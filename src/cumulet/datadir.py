@@ -121,6 +121,8 @@ def target(path: Path) -> Path:
         found = path.resolve()
         if found.exists() and not found.is_file():
             raise Refused(f"{path} is not a file: it is not replaced. Name another one.", NOT_WRITABLE)
+        if not found.parent.is_dir():
+            raise Refused(f"{path} cannot be written: {found.parent} is not a directory.", NOT_WRITABLE)
     return found
 
 

@@ -14,6 +14,7 @@ from tests.servers import (
     attachments,
     boot,
     console,
+    events,
     make_image,
     make_volume,
     post,
@@ -192,6 +193,23 @@ async def test_a_shelved_server_goes_with_its_image(cloud: TestCloud, image: str
     await remove(cloud, id)
     assert await _no_images(cloud)
     await wait_for_everything(cloud, before)
+
+
+async def test_a_shelved_server_does_not_come_back_from_another_image(cloud: TestCloud, image: str) -> None:
+    """Its disk was in the image that is gone: a new one from its first image would be another server's."""
+    id = await boot(cloud, imageRef=image)
+    await act(cloud, id, "shelve")
+    await wait_for(cloud, id, "SHELVED_OFFLOADED")
+    (saved,) = (await cloud.get("/image/v2/images?name=s-shelved")).json()["images"]
+    assert (await cloud.delete(f"/image/v2/images/{saved['id']}")).status_code == 204
+    assert (await act(cloud, id, "unshelve")).status_code == 202
+
+    async def refused() -> bool:
+        return (await events(cloud, id))[0][2] == "Error"
+
+    await until(refused)
+    assert (await wait_for(cloud, id, "SHELVED_OFFLOADED"))["OS-EXT-STS:task_state"] is None
+    await remove(cloud, id)
 
 
 async def test_a_server_that_boots_from_a_volume_is_shelved_without_an_image(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cloud import TestCloud, running_cloud, until
+from tests.cloud import CHEAP, TestCloud, running_cloud, until
 from tests.servers import (
     NEWEST,
     URL,
@@ -29,6 +29,7 @@ from tests.servers import (
     wait_for_everything,
 )
 
+from cumulet.config import Config, Hosts
 from cumulet.core import faults
 from cumulet.db.engine import PostgresDatabase, SqliteDatabase, Tx
 
@@ -294,6 +295,7 @@ async def test_under_way_aborted_and_forced(cloud: TestCloud, image: str) -> Non
 async def test_aborted_before_it_began(cloud: TestCloud, image: str) -> None:
     """Since 2.65."""
     id = await boot(cloud, imageRef=image)
+    held = await allocations(cloud)
     await hold(cloud, "schedule")
     await act(cloud, id, "os-migrateLive", LIVE, as_="admin")
     (move,) = await moves(cloud, id)
@@ -306,6 +308,7 @@ async def test_aborted_before_it_began(cloud: TestCloud, image: str) -> None:
     await cloud.db.write(faults.clear)
     await wait_for(cloud, id, "ACTIVE")
     assert [move["status"] for move in await moves(cloud, id)] == ["cancelled"]
+    assert await allocations(cloud) == held
 
 
 async def test_nowhere_to_go_live(cloud: TestCloud, image: str) -> None:
@@ -398,6 +401,21 @@ async def test_evacuated(cloud: TestCloud, image: str) -> None:
     await settled(cloud)
     await remove(cloud, id)
     await wait_for_everything(cloud, {**before, "migrations": 1})
+
+
+async def test_evacuated_to_a_host(db: SqliteDatabase | PostgresDatabase, directory: Path) -> None:
+    """Of several that would do."""
+    async with running_cloud(db, directory, config=Config(auth=CHEAP, hosts=Hosts(count=4))) as cloud:
+        id = await boot(cloud, imageRef=await make_image(cloud))
+        source = await host_of(cloud, id)
+        await down(cloud, source)
+        named = max({"h1", "h2", "h3", "h4"} - {source})
+        await act(cloud, id, "evacuate", {"host": named}, as_="admin", version="compute 2.94")
+        await wait_for(cloud, id, "ACTIVE")
+        assert await host_of(cloud, id) == named
+        (move,) = await moves(cloud, id)
+        assert (move["dest_compute"], move["status"]) == (named, "done")
+        assert [host for _, host, _ in (await allocations(cloud)).values()] == [named]
 
 
 async def test_forms_of_an_evacuation(cloud: TestCloud, image: str) -> None:

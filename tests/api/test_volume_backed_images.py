@@ -87,6 +87,23 @@ async def test_an_image_of_snapshots_makes_a_server_like_the_first(cloud: TestCl
     newer = await of_project(cloud)
     assert [one["snapshot_id"] for one in mapping] == [newer[id]["id"] for id in copies]
 
+    # A volume of the image is one of its boot volume's snapshot, since 3.46; the image has no bytes to be made of.
+    body = {"volume": {"imageRef": image, "size": 2}}
+    old = await cloud.post(VOLUMES, json=body, version="volume 3.45")
+    assert old.status_code == 400
+    assert "3.46" in old.text
+    new = await cloud.post(VOLUMES, json=body, version="volume 3.46")
+    assert new.json()["volume"]["snapshot_id"] == made[root]["id"]
+    copy = new.json()["volume"]["id"]
+
+    async def usable() -> bool:
+        found = (await ask(cloud, "GET", f"{VOLUMES}/{copy}", 200))["volume"]
+        return (found["status"], found["bootable"]) == ("available", "true")
+
+    await until(usable)
+    await ask(cloud, "DELETE", f"{VOLUMES}/{copy}", 202)
+    await gone(cloud, f"{VOLUMES}/{copy}")
+
     # The snapshots are the user's: they stay when the image goes.
     await ask(cloud, "DELETE", f"{IMAGES}/{image}", 204)
     await gone(cloud, f"{IMAGES}/{image}")

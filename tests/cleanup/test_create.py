@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +71,8 @@ HIT: set[tuple[str, str]] = set()
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_nothing_is_left(case: Case, step: str) -> None:
+def test_nothing_is_left(case: Case, step: str, record_property: Callable[[str, object], None]) -> None:
+    record_property("combinations of step, fault and what comes then", len(FAULTS) * len(MOMENTS))
     for fault, moment in itertools.product(FAULTS, MOMENTS):
         try:
             case.stage.run(_one(case, step, fault, moment))  # type: ignore[attr-defined]

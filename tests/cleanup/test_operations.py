@@ -187,7 +187,7 @@ def test_nothing_is_left(
                 raise
             count += 1
         assert met, f"{name}: {step} was not met by {fault!r}"
-    record_property("combinations", count)
+    record_property("combinations of step, fault and what comes then", count)
 
 
 def test_every_step_is_taken(stage: tuple[Stage, Stand]) -> None:

@@ -286,6 +286,39 @@ async def test_a_copy_is_whole_without_the_image_below(here: Host, tmp_path: Pat
     await here.remove(claim("source", SOURCE, {}))
 
 
+async def test_a_disk_comes_from_another_host_as_it_was(directory: Path, tmp_path: Path) -> None:
+    """With the bytes that it has there, and as large as the new flavor has it; the old one stays."""
+    (directory / "old").mkdir()
+    (directory / "new").mkdir()
+    with host(directory / "old") as old:
+        await old.ensure(root_disk(D1))
+        disk = directory / "old" / "disk" / D1 / "disk"
+        run("qemu-io", "-f", "qcow2", "-c", "write -P 7 128M 1M", str(disk))
+        copy = claim("source", SOURCE, {"format": "qcow2"}, [need("disk", D1, "root")])
+        facts = (await old.ensure(copy)).facts
+        with host(directory / "new", files={SOURCE: directory / "old" / "source" / SOURCE / "copy"}) as new:
+            source = need("source", SOURCE, "root", **facts)
+            wanted = claim("disk", D2, {"copy": {"format": "qcow2"}, "size_mb": 300}, [source], "root")
+            came = await new.ensure(wanted)
+            assert came.facts["virtual_size"] == 300 * MIB
+            assert sorted(os.listdir(directory / "new" / "disk" / D2)) == ["disk", "disk.json"]
+            # What is beyond the old end is empty.
+            run("qemu-img", "compare", "-f", "qcow2", "-F", "qcow2", str(disk), str(came.facts["path"]))
+            assert await new.ensure(wanted) == came
+            await new.remove(wanted)
+        assert await old.look(root_disk(D1)) is not None
+
+
+async def test_a_copy_that_is_larger_than_its_disk_is_not_taken(directory: Path, tmp_path: Path) -> None:
+    endless = tmp_path / "endless"
+    with endless.open("wb") as file:
+        file.truncate(80 << 20)
+    with host(directory, files={SOURCE: endless}) as new:
+        source = need("source", SOURCE, "root", format="qcow2", virtual_size=MIB)
+        with pytest.raises(Failed, match="larger than the disk"):
+            await new.ensure(claim("disk", D2, {"copy": {"format": "qcow2"}}, [source], "root"))
+
+
 async def test_a_copy_of_what_is_not_here_fails(here: Host) -> None:
     with pytest.raises(Failed, match="is not here"):
         await here.ensure(claim("source", SOURCE, {"format": "qcow2"}, [need("disk", D1, "root")]))

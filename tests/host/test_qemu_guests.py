@@ -177,6 +177,35 @@ async def test_counters_are_worked_off_once(here: Host) -> None:
     assert pids[1] == pids[2]
 
 
+@pytest.mark.parametrize("word", ["paused", "suspended"])
+async def test_a_guest_is_held_and_runs_on(here: Host, word: str) -> None:
+    """Its process stays, and another agent over the same directory knows why it does not run."""
+    await here.ensure(empty())
+    wanted = guest(GUEST, [empty()])
+    await here.ensure(wanted)
+    (pid,) = processes(here.directory)
+    for _ in range(2):
+        assert (await here.ensure(asked(wanted, power=word))).facts["power"] == word
+    here.close()
+    with host(here.directory) as later:
+        assert (await later.look(wanted)).facts["power"] == word  # type: ignore[union-attr]
+        assert (await later.ensure(wanted)).facts["power"] == "on"
+        assert processes(here.directory) == [pid]
+        monitor = await later.drivers["guest"]._monitor(GUEST)  # type: ignore[attr-defined]
+        assert (await monitor.execute("query-status"))["running"]
+        await later.ensure(asked(wanted, power=word))
+        restarted = asked(wanted, counters={"hard_reboots": 1})
+        assert (await later.ensure(restarted)).facts["power"] == "on"
+        assert processes(here.directory) != [pid]
+
+
+async def test_a_guest_that_runs_does_not_move(here: Host) -> None:
+    await here.ensure(empty())
+    with pytest.raises(Failed, match="cold migration") as failed:
+        await here.ensure(asked(guest(GUEST, [empty()]), incoming="m"))
+    assert failed.value.fatal
+
+
 async def test_a_guest_that_does_not_listen_is_switched_off(directory: Path) -> None:
     wanted = guest(GUEST, [empty()])
     with host(directory, Hosts(accelerator="tcg", shutdown_seconds=0.2)) as here:

@@ -168,6 +168,13 @@ def test_a_backup_without_room_says_so_and_leaves_no_half(directory: Path) -> No
         assert run("backup", directory / "b", "--data", up.directory).returncode == 0
 
 
+def test_a_backup_into_no_directory_and_out_of_no_backup(stopped: Path) -> None:
+    place = stopped.parent / "none" / "b"
+    refused(run("backup", place, "--data", stopped), NOT_WRITABLE, str(place.parent), "not a directory")
+    refused(run("restore", __file__, "--data", stopped.parent / "new"), FAILED, "not a backup of Cumulet")
+    assert not (stopped.parent / "new").exists()
+
+
 def test_a_log_that_cannot_be_written_stops_nothing(directory: Path) -> None:
     with Path("/dev/full").open("w") as full:
         env = {"CUMULET_LOG_LEVEL": "debug", "CUMULET_LOG_REQUESTS": "true"}

@@ -48,3 +48,6 @@ def test_the_wheel_installs_and_runs(directory: Path) -> None:
         cwd=directory,
     )
     assert where.stdout.startswith(os.fspath(directory)), where.stdout
+    shown = subprocess.run([program, "demo"], env=env, text=True, capture_output=True, cwd=directory)
+    assert shown.returncode == 0, shown.stdout + shown.stderr
+    assert "checks held" in shown.stdout

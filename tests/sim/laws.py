@@ -91,7 +91,10 @@ def check_things(tx: Tx, directory: Path) -> None:
                 told = _read(path)
                 if told.get("facts", {}).get("power") in ("on", "paused"):
                     running[claim["holder"]] += 1
-                    writers.update(volume["volume"] for volume in told["spec"].get("volumes", ()))
+                    for volume in told["spec"].get("volumes", ()):
+                        writers.update(
+                            [volume["volume"], *([volume["into"]["volume"]] if "into" in volume else ())]
+                        )
     twice = [server for server, count in running.items() if count > 1]
     if twice:
         raise Broken(f"two guests of server {twice[0]} run")

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+from cumulet.core.servers import volume_attachments
+from cumulet.db.engine import Tx
+from cumulet.errors import CumuletError
+from cumulet.values import Caller
 from tests.case import COMPUTE, IMAGE, NETWORK, VOLUME
 
 if TYPE_CHECKING:
@@ -170,6 +175,24 @@ async def detach_volume(run: Run) -> None:
         await run.call("DELETE", f"{COMPUTE}/servers/{server}/os-volume_attachments/{volume}")
 
 
+async def swap_volume(run: Run) -> None:
+    """Have one volume of a server take another one's place, as who moves volumes may."""
+    server = run.server()
+    if server is None or len(run.volumes) < 2:
+        return
+    old, new = run.random.sample(run.volumes, 2)
+    caller = Caller(user_id="", project_id=None, roles=frozenset({"admin"}), request_id="req-swap")
+
+    def swap(tx: Tx) -> None:
+        tx.update("volumes", old, migration_status="migrating")
+        volume_attachments.swap(tx, caller, server, old, new)
+
+    run.operations += 1
+    run.tell(f"swap {old} for {new} in {server}")
+    with contextlib.suppress(CumuletError):
+        await run.case.db.write(swap)
+
+
 async def create_port(run: Run) -> None:
     answer = await run.call("POST", f"{NETWORK}/ports", {"port": {"network_id": run.case.network2["id"]}})
     if answer.status_code == 201:
@@ -225,6 +248,7 @@ STEPS: tuple[tuple[int, Callable[[Run], Awaitable[None]]], ...] = (
     (1, delete_snapshot),
     (4, attach_volume),
     (3, detach_volume),
+    (3, swap_volume),
     (3, create_port),
     (2, delete_port),
     (3, attach_interface),

@@ -101,7 +101,9 @@ def of_flavor(flavor: Mapping[str, Any]) -> dict[str, Any]:
 
 def end(tx: Tx, server: Row, move: Row, status: str) -> None:
     """The move is over: at placement only the server's own host is left."""
-    if status in ("error", "reverted"):
+    if move["target"] is None:
+        pass  # it never took room anywhere
+    elif status in ("error", "reverted"):
         scheduling.free(tx, server["id"])
         scheduling.pass_on(tx, move["id"], server["id"], "INSTANCE")
     else:

@@ -82,9 +82,9 @@ class Tx:
         self.wakes: set[str] = set()
         #: Holders to reconcile before the commit, in order; see reconcile.holders.
         self.unsettled: dict[str, None] = {}
-        #: What runs in transactions of its own once this one is committed, by name. It is a short cut: whatever
-        #: is lost when the process dies in between, a later pass makes up for.
-        self.afterwards: dict[str, Callable[[Tx], None]] = {}
+        #: What runs in transactions of its own once this one is committed, by name, and what if that fails. It is a
+        #: short cut: whatever is lost when the process dies in between, a later pass makes up for.
+        self.afterwards: dict[str, tuple[Callable[[Tx], None], Callable[[Tx], None]]] = {}
         #: How far the transaction has come in the order of locks; see reconcile.worker.
         self.rank = 0
         #: Reconciles them; None where nothing does, and then ``due`` says that they wait.
@@ -286,12 +286,14 @@ class Database:
         raise NotImplementedError
 
     def _afterwards(self, tx: Tx) -> None:
-        for name, function in tx.afterwards.items():
+        for name, (function, otherwise) in tx.afterwards.items():
             try:
                 self.write_now(function)
             except Exception:
                 # The transaction that it follows is committed; whoever asked for that must not hear of this.
                 log.exception("what was to follow a transaction failed", what=name)
+                with contextlib.suppress(Exception):
+                    self.write_now(otherwise)
 
     def close(self) -> None:
         raise NotImplementedError

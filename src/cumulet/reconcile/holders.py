@@ -44,7 +44,10 @@ def later(tx: Tx, id: str, due: float | None = None) -> None:
 
 def afterwards(tx: Tx, id: str) -> None:
     """Reconcile the holder in a transaction that follows this one: its lock comes before those that this one has."""
-    tx.afterwards[f"touch {id}"] = lambda following: touch(following, id)
+    tx.afterwards[f"touch {id}"] = (
+        lambda following: touch(following, id),
+        lambda following: later(following, id),
+    )
 
 
 def touch_all(tx: Tx, ids: list[str]) -> None:

@@ -177,6 +177,7 @@ async def create(request: Request) -> Response:
         snapshot_id=asked.snapshot_id,
         source_volume_id=asked.source_volid,
         backup_id=asked.backup_id if request.version >= (3, 47) else None,
+        of_snapshots=request.version >= (3, 46),
         group_id=(asked.group_id if request.version >= (3, 13) else None) or asked.consistencygroup_id,
     )
     row = await request.cloud.db.write(making.create, request.caller, new)

@@ -71,7 +71,18 @@ def delete_inner(tx: Tx, id: str) -> bool:
     )
     if found:
         holders.touch(tx, id)
+        _touch_waiting(tx, id)
     return bool(found)
+
+
+def _touch_waiting(tx: Tx, id: str) -> None:
+    """What became of the image matters to the server that it is made of, and to the volume."""
+    for server in tx.values(
+        "select id from servers where shelved_image_id = :id or snapshot_image_id = :id", id=id
+    ):
+        holders.touch(tx, server)
+    for volume in tx.values("select id from volumes where upload_image_id = :id", id=id):
+        holders.touch(tx, volume)
 
 
 def view(tx: Tx, id: str, limits: Limits) -> plan.Image | None:
@@ -148,12 +159,7 @@ def apply(tx: Tx, view: plan.Image, change: base.Change) -> None:
         case _:
             raise TypeError(f"an image has no {type(change).__name__}")
     tx.wakes.add(view.id)
-    for server in tx.values(
-        "select id from servers where shelved_image_id = :id or snapshot_image_id = :id", id=view.id
-    ):
-        holders.touch(tx, server)
-    for volume in tx.values("select id from volumes where upload_image_id = :id", id=view.id):
-        holders.touch(tx, volume)
+    _touch_waiting(tx, view.id)
 
 
 def _end_import(tx: Tx, id: str, values: Mapping[str, Any]) -> None:

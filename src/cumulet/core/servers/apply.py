@@ -112,6 +112,7 @@ def _choose_target(tx: Tx, view: plan.Server) -> None:
         tx.update("servers", view.id, **values, updated_at=tx.now)
         _fault(tx, view, plan.Fault(reason))
     elif move["type"] == "evacuation":
+        _, move = migrations.current(tx, view.id)  # it has a target now
         migrations.move_on(tx, server, move, "finishing")
         counters = {**server["counters"], "starts": server["counters"].get("starts", 0) + 1}
         desired = (server["pending"] or {}).get("desired", "active")

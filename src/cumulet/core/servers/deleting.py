@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from cumulet.core import history, migrations
-from cumulet.core.servers import find
+from cumulet.core.servers import find, snapshot_volumes, snapshots
 from cumulet.db.engine import Row, Tx
 from cumulet.reconcile import agents, holders
 from cumulet.values import Caller
@@ -34,6 +34,10 @@ def delete(tx: Tx, caller: Caller, id: str, *, reclaim_after: float = 0.0) -> No
             "desired": "soft_deleted", "task_state": "soft-deleting", "reclaim_at": tx.now + reclaim_after,
             "rescue": None, "state_is_reset": False,
         }  # fmt: skip
+    if values["desired"] == "gone":
+        # Before the server's own things go: a volume with a snapshot that is wanted would not.
+        snapshot_volumes.give_up(tx, id)
+        snapshots.give_up(tx, row)
     tx.update("servers", id, **values, updated_at=tx.now)
     holders.touch(tx, id)
 

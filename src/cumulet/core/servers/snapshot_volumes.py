@@ -26,7 +26,7 @@ _KEPT = (
 def snapshot_all(tx: Tx, caller: Caller, server_id: str, image_id: str) -> None:
     """Make a queued image of snapshots of all volumes of a server; the image is ``active`` once these are whole.
 
-    If one of them cannot be made, or the image is deleted before that, none of them stays. Raises Invalid for a volume
+    If one of them cannot be made, or the image or the server is deleted before that, none of them stays. Raises Invalid for a volume
     that has no bytes to be copied now, OverQuota.
     """
     devices = tx.all(
@@ -54,6 +54,16 @@ def snapshot_all(tx: Tx, caller: Caller, server_id: str, image_id: str) -> None:
     # It is not for a disk of a host, which would have to be as large as the flavor's.
     tx.update("images", image_id, min_disk=0, disk_format="raw", container_format="bare")
     images.fill(tx, image_id, {"snapshots": made})
+
+
+def give_up(tx: Tx, server_id: str) -> None:
+    """The server goes: of its volumes no image is made any more; those that are whole stay."""
+    for image in tx.values(
+        "select distinct s.image_id from snapshots s join block_devices b on b.volume_id = s.volume_id "
+        "where b.server_id = :id and s.image_id is not null",
+        id=server_id,
+    ):
+        images.delete_inner(tx, image)
 
 
 def _snapshot(tx: Tx, caller: Caller, device: Row, name: str, image_id: str) -> str:

@@ -106,6 +106,13 @@ def end(tx: Tx, server_id: str, error: str | None) -> None:
         rotate(tx, row, pending["type"], pending["rotation"])
 
 
+def give_up(tx: Tx, row: Row) -> None:
+    """The server goes: an image that was not begun is not made. One whose copy is whole becomes whole, too."""
+    image = row["snapshot_image_id"] or ""
+    if tx.value("select status from images where id = :id", id=image) == "queued":
+        images.delete_inner(tx, image)
+
+
 def rotate(tx: Tx, row: Row, type: str, keep: int) -> None:
     """Delete a server's backups of a type but for the newest ones."""
     ids = tx.values(

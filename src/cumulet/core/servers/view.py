@@ -43,7 +43,7 @@ def view(tx: Tx, id: str, limits: Limits) -> plan.Server | None:
         claims=claims,
         ports=_ports(tx, id),
         volumes=_volumes(tx, id, devices),
-        disks=_disks(tx, row, devices, image, claims),
+        disks=_disks(tx, row, devices, claims),
         agents=known,
         guest=_guest(row),
         counters=row["counters"],
@@ -224,9 +224,7 @@ def _image(tx: Tx, id: str | None) -> plan.Image | None:
     return plan.Image(id, found["status"])
 
 
-def _disks(
-    tx: Tx, row: Row, devices: list[Row], shelved: plan.Image | None, claims: tuple[Claim, ...]
-) -> tuple[plan.Disk, ...]:
+def _disks(tx: Tx, row: Row, devices: list[Row], claims: tuple[Claim, ...]) -> tuple[plan.Disk, ...]:
     """The disks that live on the host, from the flavor and the block devices; volumes are not among them."""
     found = []
     blank = 0
@@ -238,9 +236,8 @@ def _disks(
         if device["destination_type"] != "local":
             continue
         if device["source_type"] == "image":
-            image_id = (
-                row["shelved_image_id"] if shelved and shelved.status == "active" else device["image_id"]
-            )
+            # Of a server that was shelved only the image of its own disk will do, whatever became of that.
+            image_id = row["shelved_image_id"] or device["image_id"]
             found.append(_root(tx, row, image_id, "root" in made))
         elif device["guest_format"] == "swap":
             found.append(plan.Disk("swap", {"size_mb": device["size"], "format": "swap"}))

@@ -34,6 +34,8 @@ class New(msgspec.Struct, frozen=True):
     source_volume_id: str | None = None
     group_id: str | None = None
     backup_id: str | None = None
+    #: An image that is made of volume snapshots gives its boot volume's.
+    of_snapshots: bool = True
 
 
 def create(tx: Tx, caller: Caller, new: New) -> Row:
@@ -61,6 +63,8 @@ def create(tx: Tx, caller: Caller, new: New) -> Row:
         volume_types.refuse_encrypted(tx, type_)
     if new.backup_id is not None:
         return _from_backup(tx, caller, new, new.backup_id, type_)
+    if new.image is not None:
+        new = _of_its_snapshot(tx, caller, new, new.image)
     snapshot = _snapshot(tx, caller, new.snapshot_id) if new.snapshot_id is not None else None
     source = _volume(tx, caller, new.source_volume_id) if new.source_volume_id is not None else None
     size = _size(new.size, snapshot, source)
@@ -126,6 +130,43 @@ def _size(asked: int | None, snapshot: Row | None, source: Row | None) -> int:
             f"{original['size']} GiB."
         )
     return asked
+
+
+def _of_its_snapshot(tx: Tx, caller: Caller, new: New, reference: str) -> New:
+    """The snapshot of the boot volume instead of an image that is made of snapshots.
+
+    See the API's history of versions, 3.46. Raises NotFound for a snapshot that is not there, Invalid for an image
+    without bytes of its own where its snapshots do not count.
+    """
+    image = image_by_reference(tx, caller, reference)
+    snapshot = _boot_snapshot(image.properties)
+    if snapshot is None:
+        return new
+    if not new.of_snapshots:
+        if image.size:
+            return new
+        raise Invalid(
+            f"Image {image.id} has no bytes of its own, it is made of volume snapshots: ask for its volume at version "
+            "3.46 or newer."
+        )
+    return msgspec.structs.replace(new, image=None, snapshot_id=snapshot)
+
+
+def _boot_snapshot(properties: Mapping[str, str]) -> str | None:
+    """The snapshot of the boot volume that an image tells of; what cannot be understood tells of none."""
+    try:
+        devices = msgspec.json.decode(properties.get("block_device_mapping") or "[]")
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    for device in devices if isinstance(devices, list) else ():
+        if (
+            isinstance(device, dict)
+            and device.get("source_type") == "snapshot"
+            and device.get("boot_index") == 0
+            and isinstance(device.get("snapshot_id"), str)
+        ):
+            return str(device["snapshot_id"])
+    return None
 
 
 def _image(tx: Tx, caller: Caller, reference: str, size: int) -> images.Image:

@@ -62,7 +62,7 @@ def delete_with_server(tx: Tx, id: str) -> bool:
     row = tx.one("select desired from volumes where id = :id", id=id)
     if row is None or row["desired"] == "gone":
         return False
-    if tx.one("select 1 from snapshots where volume_id = :id", id=id) is not None:
+    if tx.one("select 1 from snapshots where volume_id = :id and desired <> 'gone'", id=id) is not None:
         return False
     if tx.one("select 1 from attachments where volume_id = :id", id=id) is not None:
         return False

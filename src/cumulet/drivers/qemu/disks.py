@@ -124,8 +124,8 @@ class Disks:
     def _path(self, id: str) -> Path:
         return self.directory / "disk" / id / "disk"
 
-    def drive(self, id: str, part: str) -> Drive:
-        """A disk for a guest. Raises Failed if it is not whole."""
+    def drive(self, id: str, part: str, *, first: bool = True) -> Drive:
+        """A disk for a guest, which boots from the first one if that is a root. Raises Failed if it is not whole."""
         record = self.record(id)
         if record is None:
             raise Failed(f"the disk {part} is not whole")
@@ -134,7 +134,7 @@ class Disks:
             image=Image(str(self._path(id)), record.format),
             base=Image(str(self.cache.path(record.key)), record.base_format) if record.key else None,
             readonly=record.readonly,
-            boot=1 if part == "root" else None,
+            boot=1 if first and part in ("root", "rescue") else None,
         )
 
     @contextlib.asynccontextmanager
@@ -183,6 +183,8 @@ class Disks:
         spec = claim.spec
         if "image" in spec:
             return await self._from_image(claim, path)
+        if "copy" in spec:
+            return await self._from_copy(claim, path)
         if "files" in spec:
             return _whole(path, await in_thread(_config_drive, spec["files"], path, self.user))
         if "size_mb" not in spec:
@@ -215,6 +217,30 @@ class Disks:
             backing = f"../../cache/{base.key}"
             files.write(path, qcow2.overlay(size, backing, base.format), 0, self.user)
             return _whole(path, Record("qcow2", size, base.key, base.format))
+
+    async def _from_copy(self, claim: Claim, path: Path) -> Record:
+        """A disk that another host had: its copy is read from there, and written into one that is as large as asked."""
+        need = next((need for need in claim.needs if need.kind == "source"), None)
+        if need is None or need.facts.get("format") != "qcow2":
+            raise Failed("nothing says where the copy of the disk is", fatal=True)
+        held = int(need.facts["virtual_size"])
+        size = max(held, int(claim.spec.get("size_mb") or 0) * MIB)
+        came = path.with_name("came")
+        files.write(came, b"", 0, self.user)
+        left = 2 * held + (64 << 20)  # a qcow2 file is hardly larger than its disk
+        with files.opened(came, os.O_WRONLY) as fd:
+            async for piece in self._bytes_of(claim.id, need.id):
+                left -= len(piece)
+                if left < 0:
+                    raise Failed("the copy of the disk is larger than the disk")
+                await in_thread(_write_all, fd, piece)
+        files.blank(path, "qcow2", size, self.user)
+        with self._working(claim.id) as lock:
+            await files.convert(
+                Image(str(came), "qcow2"), Image(str(path), "qcow2"), held, user=self.user, lock=lock
+            )
+        came.unlink()
+        return _whole(path, Record("qcow2", size, readonly=bool(need.facts.get("readonly"))))
 
     async def _ephemeral(self, claim: Claim, path: Path, size: int, format: str) -> None:
         files.write(path, b"", size, self.user)
@@ -254,7 +280,8 @@ class Disks:
                 # Its guest was stopped while it copied, or started.
                 if failed.fatal or failed.cause == "full" or attempt == _ATTEMPTS - 1:
                     raise
-        facts = {"of": disk.id, "format": target.format, "virtual_size": record.size}
+        facts: dict[str, Any] = {"of": disk.id, "format": target.format, "virtual_size": record.size}
+        facts["readonly"] = record.readonly
         facts["size"] = (home / "copy").stat().st_size
         files.write_json(home / "copy.json", facts)
         return facts
@@ -273,6 +300,11 @@ class Disks:
         if question.name != "read" or not (home / "copy.json").exists():
             raise Failed(f"this host cannot answer {question.name}: there is no such copy")
         return of_file(home / "copy", int(question.args.get("offset", 0)), question.args.get("length"))
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(fd, data) :]
 
 
 def _whole(path: Path, record: Record) -> Record:

@@ -57,6 +57,8 @@ class State(msgspec.Struct, frozen=True):
     counters: dict[str, int] = {}
     #: Its disks by their claims: the names that QEMU has for them.
     disks: dict[str, str] = {}
+    #: "paused" or "suspended" while it does not run because it was asked not to.
+    held: str = ""
 
 
 class Guests:
@@ -134,7 +136,7 @@ class Guests:
             return Thing("guest", self._facts(id, self._state(id), True))
 
     def _facts(self, id: str, state: State, running: bool) -> dict[str, Any]:
-        power = "off" if not running else "paused" if id in self._paused else "on"
+        power = "off" if not running else state.held or ("paused" if id in self._paused else "on")
         copies = self._copies.get(id) if running else None
         return {"power": power, "counters": state.counters, **({"copies": dict(copies)} if copies else {})}
 
@@ -167,6 +169,10 @@ class Guests:
         state = self._state(id)
         asked: dict[str, int] = claim.spec.get("counters", {})
         async with self._found(id) as running:
+            if "incoming" in claim.spec or "migrate_to" in claim.spec:
+                raise Failed(
+                    "this host cannot move guests that run; a cold migration can be made", fatal=True
+                )
             if claim.spec["power"] == "off":
                 if running is not None:
                     await self._power_off(id, running)
@@ -182,6 +188,8 @@ class Guests:
                 state = await self._start(claim, state)
             else:
                 state = await self._adopt(claim, state, running)
+            if id in self._watched:
+                state = await self._hold(claim, state)
         if state.counters != asked or state != self._state(id):
             state = self._write(id, msgspec.structs.replace(state, counters=dict(asked)))
         return Thing("guest", self._facts(id, state, id in self._watched))
@@ -190,7 +198,10 @@ class Guests:
         """What the guest is made of, and its disks by claim."""
         needs = {need.part: need.id for need in claim.needs if need.kind == "disk"}
         parts = {part: needs[part] for part in claim.spec.get("disks", ()) if part in needs}
-        drives = {part: self._disks.drive(id, part) for part, id in parts.items()}
+        # It boots from the first disk: the rescue disk, where there is one.
+        drives = {
+            part: self._disks.drive(id, part, first=part == next(iter(parts))) for part, id in parts.items()
+        }
         made = machine.machine(claim, drives, closed=self._settings.guest_network == "closed")
         return made, {id: part for part, id in parts.items()}
 
@@ -201,7 +212,7 @@ class Guests:
         accelerator = await self._accelerator.get()
         async with self._disks.in_use(list(disks)):
             state = msgspec.structs.replace(
-                state, starts=state.starts + 1, counters=claim.spec.get("counters", {}), disks=disks
+                state, starts=state.starts + 1, counters=claim.spec.get("counters", {}), disks=disks, held=""
             )
             self._write(id, state)
             with contextlib.closing(self._launch(id, made, accelerator)) as running:
@@ -246,6 +257,18 @@ class Guests:
         await devices.change(monitor, made, self._settings.unplug_seconds)
         await self._fill(claim.id, made)
         return msgspec.structs.replace(state, up=state.starts)
+
+    async def _hold(self, claim: Claim, state: State) -> State:
+        """Stop the processors of a guest that is to be paused or suspended, or let it run on. Its memory stays."""
+        power = claim.spec["power"]
+        held = power if power in ("paused", "suspended") else ""
+        if held == state.held:
+            return state
+        if held:
+            # Written down first: whoever comes after a crash knows that it was meant to stop.
+            state = self._write(claim.id, msgspec.structs.replace(state, held=held))
+        await (await self._monitor(claim.id)).execute("stop" if held else "cont")
+        return msgspec.structs.replace(state, held=held)
 
     async def _fill(self, id: str, made: Machine) -> None:
         """Begin to copy volumes into those that are to take their places; how far that is, events tell."""
