@@ -66,6 +66,7 @@ async def test_an_image_of_snapshots_makes_a_server_like_the_first(cloud: TestCl
     assert set(made) == {root, data}
     assert {one["status"] for one in made.values()} == {"available"}
     assert (made[data]["name"], made[data]["description"]) == ("snapshot for whole", "what is in it")
+    assert (await of_action(cloud, server))["result"] == "Success"
     first, second = json.loads(found["block_device_mapping"])
     assert (first["source_type"], first["destination_type"]) == ("snapshot", "volume")
     assert (first["snapshot_id"], first["boot_index"], first["volume_size"]) == (made[root]["id"], 0, 2)
@@ -122,11 +123,23 @@ async def active(cloud: TestCloud, image: str) -> dict[str, Any]:
     return found
 
 
+async def of_action(cloud: TestCloud, server: str) -> dict[str, Any]:
+    """How the making of an image ended, as the server's actions tell it."""
+    root = f"{servers.URL}/{server}/os-instance-actions"
+    actions = (await ask(cloud, "GET", root, 200))["instanceActions"]
+    (action,) = [one for one in actions if one["action"] == "createImage"]
+    one = await ask(cloud, "GET", f"{root}/{action['request_id']}", 200, as_="admin", version=servers.NEWEST)
+    (event,) = one["instanceAction"]["events"]
+    return dict(event)
+
+
 async def test_without_one_of_the_snapshots_there_is_no_image_and_none_of_the_others(
     cloud: TestCloud, directory: Path
 ) -> None:
     server, _, _ = await boot(cloud)
-    rule = await cloud.db.write(faults.add, faults.Rule(step="snapshot.ensure", effect="fail", count=None))
+    rule = await cloud.db.write(
+        faults.add, faults.Rule(step="snapshot.ensure", effect="fail", message="no room left", count=None)
+    )
     image = await create_image(cloud, server)
     await gone(cloud, f"{IMAGES}/{image}")
     await cloud.db.write(faults.remove, rule)
@@ -136,6 +149,9 @@ async def test_without_one_of_the_snapshots_there_is_no_image_and_none_of_the_ot
 
     await until(none)
     assert (await servers.show(cloud, server))["status"] == "ACTIVE"
+    event = await of_action(cloud, server)
+    assert (event["event"], event["result"]) == ("compute_snapshot_instance", "Error")
+    assert "no room left" in event["details"]
 
 
 async def test_an_image_that_is_deleted_too_early_leaves_no_snapshot(

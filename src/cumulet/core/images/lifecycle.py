@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from cumulet.core import history
 from cumulet.core.images import tasks
 from cumulet.db.engine import Row, Tx
 from cumulet.reconcile import agents, holders, ledger
@@ -41,7 +42,7 @@ def fill_from_disk(tx: Tx, id: str, *, disk: str, host: str) -> None:
 
 def fill(tx: Tx, id: str, origin: Mapping[str, Any], status: str = "saving") -> None:
     """Fill a queued image: from {"upload": id}, {"url": address}, {"copy": claim of another image},
-    {"source": {"claim", "agent"}}, or {"snapshots": ids}: of volumes, which are the image together.
+    {"source": {"claim", "agent"}}, or {"snapshots": ids, "server": id}: of volumes, which are the image together.
 
     With an upload or an address ``limit`` is the largest number of bytes that is taken.
     """
@@ -131,19 +132,28 @@ def _source(tx: Tx, row: Row, source: Mapping[str, str] | None) -> plan.Source |
     return plan.Source(source["claim"], source["agent"], bool(there), spec)
 
 
-def _snapshots(tx: Tx, ids: Sequence[str] | None) -> tuple[str, ...] | None:
-    """The statuses of the snapshots that the image is made of."""
+def _snapshots(tx: Tx, ids: Sequence[str] | None) -> tuple[plan.Snapshot, ...] | None:
+    """The snapshots that the image is made of."""
     if ids is None:
         return None
-    rows = tx.all("select id, status from snapshots where id in :ids", ids=tuple(ids))
-    found = {row["id"]: row["status"] for row in rows}
-    return tuple(found.get(id, "gone") for id in ids)
+    rows = tx.all("select id, status, error from snapshots where id in :ids", ids=tuple(ids))
+    found = {row["id"]: plan.Snapshot(row["status"], row["error"]) for row in rows}
+    return tuple(found.get(id, plan.Snapshot("gone")) for id in ids)
+
+
+def _end_snapshots(tx: Tx, id: str, error: str | None) -> None:
+    """An image of volume snapshots is whole, or will not be: whoever asked for it reads so at the server."""
+    server = (tx.value("select origin from images where id = :id", id=id) or {}).get("server")
+    if server is not None:
+        history.finish(tx, server, error=error, action="createImage")
 
 
 def apply(tx: Tx, view: plan.Image, change: base.Change) -> None:
     """Write one change of an image's plan, and wake the server that waits for it."""
     match change:
         case base.Set():
+            if view.snapshots is not None:
+                _end_snapshots(tx, view.id, change.values.get("error"))
             tx.update("images", view.id, **change.values, updated_at=tx.now)
             if "status" in change.values or "desired" in change.values:
                 _end_import(tx, view.id, change.values)
@@ -152,6 +162,7 @@ def apply(tx: Tx, view: plan.Image, change: base.Change) -> None:
                 tx.run("update snapshots set image_id = null where image_id = :id", id=view.id)
         case base.Remove():
             _end_import(tx, view.id, {"error": "the image was deleted"})
+            _end_snapshots(tx, view.id, "the image was deleted")
             tx.delete("images", view.id)
             holders.remove(tx, view.id)
             for snapshot in tx.values("select id from snapshots where image_id = :id", id=view.id):

@@ -53,7 +53,7 @@ def snapshot_all(tx: Tx, caller: Caller, server_id: str, image_id: str) -> None:
         )  # fmt: skip
     # It is not for a disk of a host, which would have to be as large as the flavor's.
     tx.update("images", image_id, min_disk=0, disk_format="raw", container_format="bare")
-    images.fill(tx, image_id, {"snapshots": made})
+    images.fill(tx, image_id, {"snapshots": made, "server": server_id})
 
 
 def give_up(tx: Tx, server_id: str) -> None:

@@ -40,9 +40,8 @@ def create_image(
 def _of_volumes(tx: Tx, caller: Caller, row: Row, name: str, metadata: Mapping[str, str]) -> str:
     """Snapshots of all its volumes, which the server does not notice."""
     image = image_of(tx, row, name, "snapshot", metadata)
-    snapshot_volumes.snapshot_all(tx, caller, row["id"], image)
     history.begin(tx, row["id"], "createImage", caller, host=find.host_name(tx, row))
-    history.finish(tx, row["id"], action="createImage")
+    snapshot_volumes.snapshot_all(tx, caller, row["id"], image)
     return image
 
 

@@ -47,6 +47,13 @@ class Source(msgspec.Struct, frozen=True):
     spec: Mapping[str, Any] = {}
 
 
+class Snapshot(msgspec.Struct, frozen=True):
+    """A volume snapshot that the image consists of."""
+
+    status: str
+    error: str | None = None
+
+
 class Image(msgspec.Struct, frozen=True):
     """All that the plan knows of an image."""
 
@@ -71,8 +78,8 @@ class Image(msgspec.Struct, frozen=True):
     #: Bytes of what is staged, once that is known.
     size: int | None = None
     source: Source | None = None
-    #: The statuses of the volume snapshots that it consists of.
-    snapshots: tuple[str, ...] | None = None
+    #: The volume snapshots that it consists of, if it does.
+    snapshots: tuple[Snapshot, ...] | None = None
     claims: tuple[Claim, ...] = ()
     spec: Mapping[str, Any] = {}
     agents: Mapping[str, AgentView] = {}
@@ -112,9 +119,11 @@ def wait_for_its_snapshots(view: Image) -> Step | None:
     """It is whole when they all are; without one of them it would be of no use, and the others go with it."""
     if view.status not in FILLING or view.snapshots is None:
         return None
-    if any(status in _BROKEN for status in view.snapshots):
-        return (Set({"desired": "gone"}),)
-    if "creating" in view.snapshots:
+    for snapshot in view.snapshots:
+        if snapshot.status in _BROKEN:
+            reason = snapshot.error or f"a snapshot is {snapshot.status}"
+            return (Set({"desired": "gone", "error": f"The volumes could not be copied: {reason}"}),)
+    if any(snapshot.status == "creating" for snapshot in view.snapshots):
         return Wait("waits for the snapshots of the volumes")
     return (Set({"status": "active", "size": 0, "origin": None}),)
 
