@@ -100,21 +100,26 @@ def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]
     return lines
 
 
-def unanswered(*found: Mapping[str, Any]) -> set[str]:
-    """The routes, "area path", that never answered with a thing."""
-    routes = {
+def routes() -> set[tuple[str, str]]:
+    """What is asked: (area, path)."""
+    return {
         (area.name, route.path)
         for area in AREAS
         for route in area.routes
         if route.method == "GET" and route.rule != GONE and area.name in SERVICES
     }
-    shown = [name.split()[:2] for answers in found for name, (status, _) in answers.items() if status < 400]
+
+
+def unanswered(found: Mapping[str, Any]) -> set[tuple[str, str]]:
+    """The routes that never answered with a thing."""
+    left = routes()
+    shown = [name.split()[:2] for name, (status, _) in found.items() if status < 400]
     for area in AREAS:
-        patterns = {path: _pattern(path) for name, path in routes if name == area.name}
+        patterns = {path: _pattern(path) for name, path in left if name == area.name}
         for where, path in shown:
             if where == area.name:
-                routes -= {(where, route) for route, pattern in patterns.items() if pattern.fullmatch(path)}
-    return {f"{area} {path}" for area, path in routes}
+                left -= {(where, route) for route, pattern in patterns.items() if pattern.fullmatch(path)}
+    return left
 
 
 def _pattern(path: str) -> re.Pattern[str]:

@@ -23,8 +23,6 @@ pytestmark = pytest.mark.anyio
 PASSWORD = "secret"
 SETTINGS = {"CUMULET_AUTH_ADMIN_PASSWORD": PASSWORD, "CUMULET_AUTH_DEMO_PASSWORD": PASSWORD}
 USERS = ("admin", "demo")
-#: Of so few routes there is nothing to be seen: were they more, little would be compared.
-UNSEEN = 75
 
 
 class Other:
@@ -87,7 +85,8 @@ async def test_every_get_is_answered_as_before_the_kill(directory: Path) -> None
         before = other.answers()
         up.kill()
     unseen = everything.unanswered(before)
-    assert len(unseen) <= UNSEEN, sorted(unseen)
+    # Of few routes there is nothing to be seen: were they more, little would be compared.
+    assert len(unseen) < len(everything.routes()) / 4, sorted(unseen)
     assert not [name for name, (status, _) in before.items() if status >= 500 and status != 501]
     end = time.monotonic() + PATIENCE
     with cloud(directory / "data", *words, env=SETTINGS) as up:
