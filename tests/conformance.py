@@ -53,6 +53,12 @@ OPTIONS = {
     # There is no screen behind a console.
     "compute-feature-enabled.vnc_console": "False",
     "volume.volume_type_multiattach": "multiattach",
+    # What must be copied is copied, local disks and all.
+    "compute-feature-enabled.live_migration": "True",
+    "compute-feature-enabled.block_migration_for_live_migration": "True",
+    "compute-feature-enabled.volume_backed_live_migration": "True",
+    "compute-feature-enabled.change_password": "True",
+    "compute-feature-enabled.stable_rescue": "True",
 }
 #: What no simulated guest can do: it asks for the answer to a ping.
 LEFT_OUT = r"tempest\.scenario\.test_network_basic_ops\.TestNetworkBasicOps\.test_network_basic_ops\b"
