@@ -16,6 +16,7 @@ from tests.case import COMPUTE, H1, H2, H3, IMAGE, Case, stage
 
 from cumulet.db.engine import Database, Tx
 from cumulet.reconcile import holders
+from cumulet.wire.forms import instant
 
 pytestmark = pytest.mark.anyio
 
@@ -405,6 +406,11 @@ async def test_d12_soft_delete_and_restore(db: Database, directory: Path, state:
         for query in ("all_tenants=1&soft_deleted=1", "all_tenants=1&deleted=1&status=SOFT_DELETED"):
             assert await listed(case, query) == [server]
         assert await listed(case, "all_tenants=1&deleted=1&soft_deleted=0") == []
+        spent = await case.get(
+            f"{COMPUTE}/os-simple-tenant-usage/{case.cloud.project('demo')}?start={_day(case, -1)}&end={_day(case, 1)}"
+        )
+        (row,) = spent["tenant_usage"]["server_usages"]
+        assert (row["instance_id"], row["state"]) == (server, "terminated")
         # A second delete changes nothing, and the history tells of one.
         assert await delete(case, server) == 204
         assert await deletes(case, server) == 1
@@ -418,6 +424,11 @@ async def test_d12_soft_delete_and_restore(db: Database, directory: Path, state:
         assert await deletes(case, server) == 2
         await case.volume_gone(case.doomed)  # type: ignore[attr-defined]
         await case.clean(case.doomed)  # type: ignore[attr-defined]
+
+
+def _day(case: Case, more: int) -> str:
+    """A day from today, as a query's time."""
+    return instant(case.cloud.chance.now() + more * 86400)[:19]
 
 
 async def softly(case: Case, server: str) -> dict[str, Any]:

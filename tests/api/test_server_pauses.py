@@ -86,6 +86,17 @@ async def test_what_can_be_done_meanwhile(
         f"{URL}/{id}/os-volume_attachments", json={"volumeAttachment": {"volumeId": volume}}, version=NEWEST
     )
     assert attached.status_code == (200 if state == "paused" else 409)
+    if state == "suspended":
+        own = await make_volume(cloud)
+        other = await boot(cloud, imageRef=image)
+        path = f"{URL}/{other}/os-volume_attachments"
+        await cloud.post(path, json={"volumeAttachment": {"volumeId": own}}, version=NEWEST)
+        await settled(cloud)
+        await act(cloud, other, action)
+        await wait_for(cloud, other, status)
+        assert (await cloud.delete(f"{path}/{own}", version=NEWEST)).status_code == 409
+        await remove(cloud, other)
+        await cloud.delete(f"/volume/v3/volumes/{own}")
     changed = await cloud.post(f"{URL}/{id}/metadata", json={"metadata": {"a": "b"}})
     assert changed.status_code == 200
     assert (await cloud.put(f"{URL}/{id}/tags/t", version=NEWEST)).status_code == 201

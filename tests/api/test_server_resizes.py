@@ -320,3 +320,41 @@ async def test_an_administrators_word_does_not_start_a_second_move(cloud: TestCl
     await wait_for(cloud, id, "ACTIVE")
     await remove(cloud, id)
     await wait_for_everything(cloud, {**before, "migrations": 1})
+
+
+async def test_volumes_come_and_go_before_it_is_confirmed(cloud: TestCloud, image: str) -> None:
+    big = await flavor(cloud, "big")
+    first, second = await make_volume(cloud), await make_volume(cloud)
+    before = await settled(cloud)
+    id = await boot(cloud, imageRef=image, networks=[{"uuid": await private(cloud)}])
+    source = await host_of(cloud, id)
+    path = f"{URL}/{id}/os-volume_attachments"
+    await cloud.post(path, json={"volumeAttachment": {"volumeId": first}}, version=NEWEST)
+    await settled(cloud)
+    await act(cloud, id, "resize", {"flavorRef": big})
+    await wait_for(cloud, id, "VERIFY_RESIZE")
+    assert (
+        await cloud.post(path, json={"volumeAttachment": {"volumeId": second}}, version=NEWEST)
+    ).status_code == 200
+    assert (await cloud.delete(f"{path}/{first}", version=NEWEST)).status_code == 202
+    await settled(cloud)
+    interface = {"interfaceAttachment": {"net_id": await private(cloud)}}
+    assert (await cloud.post(f"{URL}/{id}/os-interface", json=interface)).status_code == 409
+    assert (await show(cloud, id))["status"] == "VERIFY_RESIZE"
+
+    async def attached() -> list[tuple[str, list[str]]]:
+        found = []
+        for volume in (first, second):
+            shown = (await cloud.get(f"/volume/v3/volumes/{volume}", as_="admin")).json()["volume"]
+            found.append((shown["status"], [one["host_name"] for one in shown["attachments"]]))
+        return found
+
+    target = await host_of(cloud, id)
+    assert await attached() == [("available", []), ("in-use", [target])]
+    await act(cloud, id, "revertResize")
+    await wait_for(cloud, id, "ACTIVE")
+    await settled(cloud)
+    assert await attached() == [("available", []), ("in-use", [source])]
+    assert f"disk {second} attached" in await console(cloud, id)
+    await remove(cloud, id)
+    await wait_for_everything(cloud, {**before, "migrations": 1})

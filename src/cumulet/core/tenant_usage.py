@@ -98,7 +98,9 @@ def _usage(row: Row, start: float, stop: float, now: float) -> ServerUsage | Non
         vcpus=flavor["vcpus"],
         memory_mb=flavor["ram"],
         local_gb=flavor["disk"] + flavor.get("ephemeral", 0),
-        state="terminated" if ended is not None else server["vm_state"],
+        state="terminated"
+        if ended is not None or server["vm_state"] == "soft-delete"
+        else server["vm_state"],
         hours=max(min(stop, ended if ended is not None else stop) - max(launched, start), 0) / 3600,
         started_at=launched,
         ended_at=ended,

@@ -19,8 +19,8 @@ from cumulet.values import Caller
 
 #: Devices of one server at the most, as with the virtio bus of the upstream default.
 MOST = 26
+#: In which a volume is attached, and detached.
 _ATTACHABLE = ("active", "paused", "stopped", "resized", "soft-delete", "shelved", "shelved_offloaded")
-_DETACHABLE = (*_ATTACHABLE, "suspended")
 _SWAPPABLE = ("active", "paused", "resized")
 
 
@@ -260,7 +260,7 @@ def detach(tx: Tx, caller: Caller, server_id: str, volume_id: str, *, shelved: b
     if row["boot_index"] == 0:
         raise Invalid("Cannot detach a root device volume")
     server = actions.ready(
-        tx, caller, server_id, "detach_volume", _without_shelved(_DETACHABLE, shelved=shelved)
+        tx, caller, server_id, "detach_volume", _without_shelved(_ATTACHABLE, shelved=shelved)
     )
     if row["detaching"] or row["status"] == "detaching":
         raise Invalid(f"Invalid volume: volume {volume_id} is being detached already.")
