@@ -7,7 +7,9 @@ daemon) raises ``Unknown``: what cannot be seen is not absent.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+import os
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
@@ -37,6 +39,17 @@ class Failed(Exception):
 
 class Unknown(Failed):
     """It cannot be seen whether the thing exists."""
+
+
+def listed(directory: Path, kinds: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Kind and name of whatever lies in a directory that has one for each kind. Raises Unknown."""
+    for kind in kinds:
+        try:
+            names = os.listdir(directory / kind)
+        except OSError as error:
+            raise Unknown(f"{kind}s cannot be seen: {error}") from error
+        for name in names:
+            yield kind, name
 
 
 #: Reads the bytes of a claim that another claim needs: ``bytes_of(claim, need)``.

@@ -21,7 +21,7 @@ import msgspec
 
 from cumulet.chance import Chance
 from cumulet.drivers import qcow2
-from cumulet.drivers.base import Failed, Thing, Unknown
+from cumulet.drivers.base import Failed, Thing, Unknown, listed
 from cumulet.wire.agent import Claim, Question
 
 HOST_KINDS = frozenset({"disk", "tap", "connection", "guest", "source"})
@@ -56,20 +56,13 @@ class SimDriver:
 
     async def observe(self) -> Mapping[str, Thing]:
         found: dict[str, Thing] = {}
-        for kind in self._kinds:
-            try:
-                names = os.listdir(f"{self._base}/{kind}")
-            except OSError as error:
-                raise Unknown(f"{kind}s cannot be seen: {error}") from error
-            for name in names:
-                if name.startswith("."):
-                    (self.directory / kind / name).unlink(
-                        missing_ok=True
-                    )  # its writer died before it was whole
-                    continue
-                thing = await self.look(name, kind)
-                if thing is not None:
-                    found[name] = thing
+        for kind, name in listed(self.directory, self._kinds):
+            if name.startswith("."):
+                (self.directory / kind / name).unlink(missing_ok=True)  # its writer died before it was whole
+                continue
+            thing = await self.look(name, kind)
+            if thing is not None:
+                found[name] = thing
         return found
 
     async def look(self, id: str, kind: str) -> Thing | None:

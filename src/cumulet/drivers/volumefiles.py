@@ -27,7 +27,7 @@ from typing import Any
 import msgspec
 
 from cumulet.drivers import program
-from cumulet.drivers.base import BytesOf, Failed, Thing, Unknown
+from cumulet.drivers.base import BytesOf, Failed, Thing, Unknown, listed
 from cumulet.drivers.blocks import in_thread, of_file
 from cumulet.drivers.qemu import files
 from cumulet.drivers.qemu.cache import Cache
@@ -78,15 +78,10 @@ class VolumeFiles:
 
     async def observe(self) -> Mapping[str, Thing]:
         found = {}
-        for kind in self.kinds:
-            try:
-                names = os.listdir(self.directory / kind)
-            except OSError as error:
-                raise Unknown(f"{kind}s cannot be seen: {error}") from error
-            for name in names:
-                thing = await self.look(name.lstrip("."), kind)
-                if thing is not None:
-                    found[name.lstrip(".")] = thing
+        for kind, name in listed(self.directory, self.kinds):
+            thing = await self.look(name.lstrip("."), kind)
+            if thing is not None:
+                found[name.lstrip(".")] = thing
         self._images.prune(())
         return found
 

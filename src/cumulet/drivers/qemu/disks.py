@@ -24,7 +24,7 @@ from typing import Any, Protocol
 import msgspec
 
 from cumulet.drivers import program, qcow2
-from cumulet.drivers.base import BytesOf, Failed, Thing, Unknown
+from cumulet.drivers.base import BytesOf, Failed, Thing, Unknown, listed
 from cumulet.drivers.blocks import in_thread, of_file
 from cumulet.drivers.qemu import fat, files
 from cumulet.drivers.qemu.cache import Base, Cache
@@ -90,15 +90,10 @@ class Disks:
 
     async def observe(self) -> Mapping[str, Thing]:
         found = {}
-        for kind in self.kinds:
-            try:
-                names = os.listdir(self.directory / kind)
-            except OSError as error:
-                raise Unknown(f"{kind}s cannot be seen: {error}") from error
-            for name in names:
-                thing = await self.look(name, kind)
-                if thing is not None:
-                    found[name] = thing
+        for kind, name in listed(self.directory, self.kinds):
+            thing = await self.look(name, kind)
+            if thing is not None:
+                found[name] = thing
         self._prune()
         return found
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from cumulet.drivers.base import Failed, Thing, Unknown
+from cumulet.drivers.base import Failed, Thing, Unknown, listed
 from cumulet.wire.agent import Claim, Question
 
 
@@ -35,20 +35,13 @@ class Records:
 
     async def observe(self) -> Mapping[str, Thing]:
         found = {}
-        for kind in self.kinds:
-            try:
-                names = os.listdir(self.directory / kind)
-            except OSError as error:
-                raise Unknown(f"{kind}s cannot be seen: {error}") from error
-            for name in names:
-                if name.startswith("."):
-                    (self.directory / kind / name).unlink(
-                        missing_ok=True
-                    )  # its writer died before it was whole
-                    continue
-                thing = await self.look(name, kind)
-                if thing is not None:
-                    found[name] = thing
+        for kind, name in listed(self.directory, self.kinds):
+            if name.startswith("."):
+                (self.directory / kind / name).unlink(missing_ok=True)  # its writer died before it was whole
+                continue
+            thing = await self.look(name, kind)
+            if thing is not None:
+                found[name] = thing
         return found
 
     async def look(self, id: str, kind: str) -> Thing | None:
