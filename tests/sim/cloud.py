@@ -144,7 +144,7 @@ class Run:
         for kind in ("snapshots", "volumes"):
             found = (await self.case.get(f"{VOLUME}/{kind}/detail", version="volume 3.70"))[kind]
             for one in found:
-                if one["status"] in ("available", "error"):
+                if one["status"] in ("available", "error", "error_extending"):
                     await self.call("DELETE", f"{VOLUME}/{kind}/{one['id']}")
             if found:
                 return False
