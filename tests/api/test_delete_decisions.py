@@ -442,6 +442,35 @@ async def softly(case: Case, server: str) -> dict[str, Any]:
     return found
 
 
+async def test_d12_what_is_attached_meanwhile_is_its_own(db: Database, directory: Path) -> None:
+    """A volume can be attached to a server that was deleted softly, and goes its way with it."""
+    async with stage(db, directory, hosts=1, reclaim_after=3600.0) as case:
+        await prepare(case)
+        server = await case.boot()
+        assert await delete(case, server) == 204
+        await softly(case, server)
+        shown = await case.get(f"{COMPUTE}/servers/{server}/os-instance-actions", as_="admin")
+        request = shown["instanceActions"][0]["request_id"]
+        action = await case.get(f"{COMPUTE}/servers/{server}/os-instance-actions/{request}", as_="admin")
+        (event,) = action["instanceAction"]["events"]
+        assert (event["event"], event["result"]) == ("compute_soft_delete_instance", "Success")
+        path = f"{COMPUTE}/servers/{server}/os-volume_attachments"
+        for volume, ends in ((case.own_volume, False), (case.doomed, True)):  # type: ignore[attr-defined]
+            body = {"volumeId": volume, "delete_on_termination": ends}
+            await case.call("POST", path, json={"volumeAttachment": body})
+            await case.volume_is(volume, "in-use")
+        await case.act(server, "restore")
+        await case.server_is(server, "ACTIVE")
+        await case.call("DELETE", f"{path}/{case.own_volume}", 202)  # type: ignore[attr-defined]
+        await case.volume_is(case.own_volume, "available")  # type: ignore[attr-defined]
+        assert await delete(case, server) == 204
+        await softly(case, server)
+        await time_is_over(case, server)
+        await case.gone(server)
+        await case.volume_gone(case.doomed)  # type: ignore[attr-defined]
+        await case.clean(case.doomed)  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize("how", ["reclaimed", "forced", "reclaimed after a restart", "the host is down"])
 async def test_d12_soft_delete_and_reclaim(db: Database, directory: Path, how: str) -> None:
     """When its time is over it goes, with all that it has; or at once if somebody says so."""

@@ -358,3 +358,21 @@ async def test_volumes_come_and_go_before_it_is_confirmed(cloud: TestCloud, imag
     assert f"disk {second} attached" in await console(cloud, id)
     await remove(cloud, id)
     await wait_for_everything(cloud, {**before, "migrations": 1})
+
+
+async def test_the_image_asks_for_more(cloud: TestCloud) -> None:
+    """A server does not become less than its image needs, while there is that image."""
+    image = await make_image(cloud, min_ram=128, min_disk=1)
+    less = await flavor(cloud, "less", ram=64)
+    for volume_backed in (False, True):
+        fields: dict[str, Any] = {"imageRef": image}
+        if volume_backed:
+            device = {"boot_index": 0, "uuid": image, "source_type": "image", "destination_type": "volume"}
+            fields = {"block_device_mapping_v2": [{**device, "volume_size": 1}]}
+        id = await boot(cloud, **fields)
+        refused = await act(cloud, id, "resize", {"flavorRef": less})
+        assert (refused.status_code, "memory is too small" in refused.text) == (400, True)
+    id = await boot(cloud, imageRef=image)
+    assert (await cloud.delete(f"/image/v2/images/{image}", as_="admin")).status_code == 204
+    assert (await act(cloud, id, "resize", {"flavorRef": less})).status_code == 202
+    await wait_for(cloud, id, "VERIFY_RESIZE")

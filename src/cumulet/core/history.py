@@ -12,6 +12,7 @@ from cumulet.values import Caller
 EVENTS = {
     "create": "compute__do_build_and_run_instance",
     "delete": "compute_terminate_instance",
+    "soft_delete": "compute_soft_delete_instance",
     "stop": "compute_stop_instance",
     "start": "compute_start_instance",
     "reboot": "compute_reboot_instance",
@@ -46,17 +47,18 @@ EVENTS = {
 }
 
 
-def begin(tx: Tx, server_id: str, action: str, caller: Caller, *, host: str | None = None) -> str:
-    """Write down that an action was asked for; return its id."""
+def begin(
+    tx: Tx, server_id: str, action: str, caller: Caller, *, host: str | None = None, event: str | None = None
+) -> str:
+    """Write down that an action was asked for; return its id. ``event``: the key of EVENTS, if it is another one."""
     id = tx.uuid()
     tx.insert(
         "actions", id=id, server_id=server_id, action=action, request_id=caller.request_id, user_id=caller.user_id,
         project_id=caller.project_id, started_at=tx.now, updated_at=tx.now,
     )  # fmt: skip
-    if action in EVENTS:
-        tx.insert(
-            "action_events", id=tx.uuid(), action_id=id, event=EVENTS[action], started_at=tx.now, host=host
-        )
+    name = EVENTS.get(event or action)
+    if name is not None:
+        tx.insert("action_events", id=tx.uuid(), action_id=id, event=name, started_at=tx.now, host=host)
     return id
 
 

@@ -27,9 +27,11 @@ def delete(tx: Tx, caller: Caller, id: str, *, reclaim_after: float = 0.0) -> No
     if row["desired"] == "gone" or (reclaim_after > 0 and row["desired"] == "soft_deleted"):
         holders.touch(tx, id)
         return
-    history.begin(tx, id, "delete", caller, host=find.host_name(tx, row))
+    softly = reclaim_after > 0 and _can_wait(tx, row)
+    event = "soft_delete" if softly else None
+    history.begin(tx, id, "delete", caller, host=find.host_name(tx, row), event=event)
     values: dict[str, Any] = {"desired": "gone", "task_state": "deleting"}
-    if reclaim_after > 0 and _can_wait(tx, row):
+    if softly:
         values = {
             "desired": "soft_deleted", "task_state": "soft-deleting", "reclaim_at": tx.now + reclaim_after,
             "rescue": None, "state_is_reset": False,

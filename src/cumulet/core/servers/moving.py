@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from cumulet.core import flavors, migrations
+from cumulet.core import flavors, images, migrations
 from cumulet.core.servers import actions, boot, create, find
 from cumulet.db.engine import Row, Tx
 from cumulet.errors import Conflict, Invalid, NotFound
@@ -43,7 +43,9 @@ def _flavor(tx: Tx, caller: Caller, row: Row, flavorid: str) -> dict[str, Any]:
     if found.flavorid == row["flavorid"]:
         raise Invalid("When resizing, instances must change flavor!")
     new, old = create.snapshot_of(found), row["flavor"]
-    if not boot.boots_from_volume(tx, row["id"]):
+    volume_backed = boot.boots_from_volume(tx, row["id"])
+    _check_image(tx, row, new, volume_backed=volume_backed)
+    if not volume_backed:
         if new["disk"] == 0 and old["disk"] != 0:
             raise Invalid("Resize to zero disk flavor is not allowed.")
         if new["disk"] < old["disk"]:
@@ -52,6 +54,22 @@ def _flavor(tx: Tx, caller: Caller, row: Row, flavorid: str) -> dict[str, Any]:
                 f"the flavor's {new['disk']} GiB."
             )
     return new
+
+
+def _check_image(tx: Tx, row: Row, flavor: dict[str, Any], *, volume_backed: bool) -> None:
+    """Raise Invalid if the flavor has less than the server's image asks for; one that is gone asks for nothing."""
+    if volume_backed:
+        known = tx.value(
+            "select v.image_metadata from block_devices b join volumes v on v.id = b.volume_id "
+            "where b.server_id = :id and b.boot_index = 0",
+            id=row["id"],
+        )
+        boot.fits_memory(flavor, int((known or {}).get("min_ram") or 0))
+        return
+    image = images.known(tx, row["image_id"] or "")
+    if image is not None:
+        boot.fits_memory(flavor, image.min_ram)
+        boot.fits_disk(flavor, image, zero_disk=True)
 
 
 def _check_more(tx: Tx, caller: Caller, row: Row, flavor: dict[str, Any]) -> None:
