@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from cumulet.api.asgi import LAST, Area, Route
-from cumulet.app import AREAS
+from cumulet.app import AREAS, policy
+from cumulet.values import Caller
 
 #: What a path's parameter is, by area and by the literal before it: a thing of a project or user, by its name in
 #: tests.tenants.
@@ -118,6 +119,7 @@ COMMON: Mapping[str, str] = {
     "compute versions": "v2.1",
     "cumulet agents": "none",
     "cumulet faults": "none",
+    "cumulet orphans": "none",
     "identity config": "identity",
     "identity consumers": "none",
     "identity domains": "default",
@@ -242,3 +244,19 @@ def filled(body: Any, fill: Callable[[str], str]) -> Any:
     if isinstance(body, list):
         return [filled(value, fill) for value in body]
     return body
+
+
+class _Own(dict[str, Any]):
+    """A target all of which is the caller's own."""
+
+    def __missing__(self, name: str) -> str:
+        return "p" if name in ("project_id", "tenant_id", "owner") else "u"
+
+
+_POLICY = policy()
+_MEMBER = Caller(user_id="u", project_id="p", roles=frozenset({"member", "reader"}))
+
+
+def members_may(rule: str) -> bool:
+    """True if the rule lets a member do it with what is the member's own."""
+    return _POLICY.allows(rule, _MEMBER, _Own())

@@ -150,7 +150,9 @@ def _locked(tx: Tx, id: str) -> Row:
     """The router, kept from others until the end of the transaction: what is plugged into it must not clash."""
     tx.lock("routers", id)
     row = tx.one("select * from routers where id = :id", id=id)
-    assert row is not None
+    if row is None:
+        # It went while the lock was waited for.
+        raise NOUN.missing(id)
     return row
 
 
