@@ -34,7 +34,7 @@ COMPUTE, NETWORK, VOLUME, IMAGE, PLACEMENT = (
     "/compute/v2.1", "/network/v2.0", "/volume/v3", "/image/v2", "/placement",
 )  # fmt: skip
 #: Seconds in which what a case waits for must come true.
-TIME = 20.0
+TIME = 60.0
 NEWEST = "compute 2.96"
 H1, H2, H3 = "h1", "h2", "h3"
 

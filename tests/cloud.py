@@ -149,7 +149,7 @@ async def test_cloud(
 test_cloud.__test__ = False
 
 #: Seconds in which what a test waits for must come true; it comes sooner, or the test fails.
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 @contextlib.asynccontextmanager

@@ -50,7 +50,7 @@ class Swap:
         await self.shows({NEW: "ready"})
 
     async def shows(self, copies: dict[str, str]) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             while (found := await self.copies()) != copies:
                 assert found.get(NEW, "copying") in ("copying", "ready"), found
                 await self.here.changed.get()

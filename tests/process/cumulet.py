@@ -21,7 +21,7 @@ from cumulet.db.engine import PostgresDatabase, SqliteDatabase
 from tests.leftovers import Look, difference, look
 
 #: Seconds in which what a test waits for must come true.
-PATIENCE = 30.0
+PATIENCE = 90.0
 ROOT = Path(__file__).parents[2]
 #: Hashing as cheap as it can be.
 CHEAP = {"CUMULET_AUTH_HASH_MEMORY_KIB": "8", "CUMULET_AUTH_HASH_PASSES": "1"}
