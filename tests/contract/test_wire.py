@@ -307,7 +307,7 @@ class Line:
 
     def __init__(self, up: Cloud) -> None:
         host, port = up.url.removeprefix("http://").split(":")
-        self.socket = socket.create_connection((host, int(port)), timeout=20)
+        self.socket = socket.create_connection((host, int(port)), timeout=60)
 
     def say(self, data: bytes) -> bytes:
         """Send, end, and read all that comes."""

@@ -154,7 +154,7 @@ async def test_a_guest_that_ended_stays_off_and_that_is_told(here: Host) -> None
     monitor = await Monitor.connect(here.directory / "guest" / GUEST, "tools")
     with contextlib.suppress(Failed):
         await monitor.execute("quit")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         assert await here.changed.get() == GUEST
     thing = await here.look(wanted)
     assert thing is not None
@@ -394,7 +394,7 @@ async def test_a_guest_that_is_paused_is_shown_so(directory: Path) -> None:
         tools = await Monitor.connect(directory / "guest" / GUEST, "tools")
         for command, power in (("stop", "paused"), ("cont", "on")):
             await tools.execute(command)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 assert await here.changed.get() == GUEST
             thing = await here.look(wanted)
             assert thing is not None

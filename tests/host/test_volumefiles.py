@@ -311,7 +311,7 @@ def program_of(directory: Path) -> list[int]:
 async def begun(here: Here, one: Claim) -> asyncio.Task[Any]:
     """The making of a copy, whose program runs."""
     task = asyncio.create_task(here.ensure(one))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while not program_of(here.directory):
             assert not task.done(), "it was copied before it was seen"
             await asyncio.sleep(0)
