@@ -13,7 +13,7 @@ from tests.guest import MIB, Host, claim, guest, host, need
 
 from cumulet.drivers import qcow2
 from cumulet.drivers.base import Failed
-from cumulet.drivers.qemu import machine
+from cumulet.drivers.qemu import machine, swapping
 from cumulet.drivers.qemu.qmp import Monitor
 from cumulet.wire.agent import Claim
 
@@ -215,3 +215,26 @@ async def test_what_cannot_be_written_is_said(swap: Swap) -> None:
     await swap.here.ensure(swap.wanted(part(OLD), parts=(OLD,)))
     old = machine.volume_id(OLD)
     assert await swap.nodes() == {"swap", "swap-f", old, f"{old}-f"}
+
+
+async def test_what_a_guest_tells_while_it_is_asked_is_not_forgotten(
+    swap: Swap, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer to a question may be older than an event that was heard before it was looked at."""
+    await swap.before()
+    states, told = swapping.states, []
+
+    async def older(monitor: Monitor) -> dict[str, str]:
+        while (found := await states(monitor)).get(NEW) == "copying":  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        if NEW not in found or told:
+            return found
+        # It is ready, which was told once: here, after an answer that says "copying" was given.
+        told.append(NEW)
+        driver: Any = swap.here.drivers["guest"]
+        driver._hear(GUEST, {"event": "BLOCK_JOB_READY", "data": {"device": swapping._job(NEW)}})
+        return {NEW: "copying"}
+
+    monkeypatch.setattr(swapping, "states", older)
+    await swap.filled()
+    assert told

@@ -17,9 +17,9 @@ import asyncio
 import contextlib
 import os
 import shutil
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import structlog
@@ -37,6 +37,7 @@ from cumulet.drivers.qemu.qmp import Event, Gone, Monitor, listener
 from cumulet.wire.agent import Claim, Question
 
 log = structlog.get_logger()
+T = TypeVar("T")
 
 #: Seconds between two asks of a guest to power itself off.
 ASK_AGAIN = 10.0
@@ -89,6 +90,8 @@ class Guests:
         self._paused: set[str] = set()
         #: How far copies of volumes into others are, by guest and by the part that is filled.
         self._copies: dict[str, dict[str, str]] = {}
+        #: How many events came from each guest.
+        self._heard: dict[str, int] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         disks.live = self
 
@@ -281,7 +284,7 @@ class Guests:
             if drive.into is not None:
                 self._copies[id].setdefault(drive.into.part, "copying")
                 await swapping.fill(monitor, drive.id, drive.into)
-        for part, state in (await swapping.states(monitor)).items():
+        for part, state in (await self._asked(id, lambda: swapping.states(monitor))).items():
             self._copies[id][part] = state
 
     async def _power_off(self, id: str, running: Process) -> None:
@@ -324,7 +327,16 @@ class Guests:
                 await self._note_pause(id, found)
             return found
 
+    async def _asked(self, id: str, question: Callable[[], Awaitable[T]]) -> T:
+        """What a guest answers. It is asked again if it told of anything meanwhile: its answer may be the older one."""
+        while True:
+            heard = self._heard.get(id, 0)
+            answer = await question()
+            if self._heard.get(id, 0) == heard:
+                return answer
+
     def _hear(self, id: str, event: Event) -> None:
+        self._heard[id] = self._heard.get(id, 0) + 1
         copy = swapping.told(event)
         if copy is not None:
             self._copies.setdefault(id, {})[copy[0]] = copy[1]
@@ -344,8 +356,8 @@ class Guests:
             self._run_on_later(id)
 
     async def _note_pause(self, id: str, monitor: Monitor) -> None:
-        self._copies[id] = await swapping.states(monitor)
-        status = await monitor.execute("query-status")
+        self._copies[id] = await self._asked(id, lambda: swapping.states(monitor))
+        status = await self._asked(id, lambda: monitor.execute("query-status"))
         if status["running"]:
             self._paused.discard(id)
         else:
@@ -400,6 +412,7 @@ class Guests:
             timer.cancel()
         self._paused.discard(id)
         self._copies.pop(id, None)
+        self._heard.pop(id, None)
 
     # --- copies of disks ---
 
