@@ -7,18 +7,21 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import msgspec
+import structlog
 
 from cumulet.api import faults as dialects
 from cumulet.api.asgi import Area, Route
 from cumulet.api.query import whole
 from cumulet.api.request import Request, Response, ok
 from cumulet.core import faults, scheduling
-from cumulet.db.engine import Row, Tx
-from cumulet.errors import Conflict, Forbidden, Invalid, NotFound, Unauthorized, Unavailable
-from cumulet.reconcile import agents, ledger, mode
+from cumulet.db.engine import Database, Row, Tx
+from cumulet.errors import Conflict, CumuletError, Forbidden, Invalid, NotFound, Unauthorized, Unavailable
+from cumulet.reconcile import agents, holders, ledger, mode
 from cumulet.values import Caller, Report
 from cumulet.wire import agent as wire
 from cumulet.wire.body import decode
+
+log = structlog.get_logger()
 
 #: Bytes of a report at the most: many claims, each with its facts.
 REPORT_LIMIT = 8 << 20
@@ -146,13 +149,37 @@ async def report(request: Request) -> Response:
     agent = request.caller.user_id
     groups = await db.read(_by_holder, told.claims)
     for sights in groups[:-1]:
-        await db.write(_hear, agent, told.session, told.sequence, sights, last=False)
+        await _heard(db, agent, told, sights, last=False)
         await asyncio.sleep(0)  # requests come in between
-    last = groups[-1] if groups else []
-    await db.write(_hear, agent, told.session, told.sequence, last, last=True)
+    await _heard(db, agent, told, groups[-1] if groups else [], last=True)
     if told.orphans is not None:
         await db.write(_orphans, agent, told.orphans)
     return ok({})
+
+
+async def _heard(
+    db: Database, agent: str, told: wire.Report, sights: Sequence[wire.Sight], *, last: bool
+) -> None:
+    try:
+        await db.write(_hear, agent, told.session, told.sequence, sights, last=last)
+    except CumuletError:
+        raise
+    except Exception:
+        # What follows for the holder failed, and would each time. The agent is not to be kept from telling of others.
+        log.exception(
+            "what a report leads to failed", agent=agent, claims=[sight.id for sight in sights][:20]
+        )
+        await db.write(_hear_only, agent, told.session, told.sequence, sights, last=last)
+
+
+def _hear_only(
+    tx: Tx, agent: str, session: str, sequence: int, sights: Sequence[wire.Sight], *, last: bool
+) -> None:
+    """The same, and the worker reconciles the holder."""
+    _hear(tx, agent, session, sequence, sights, last=last)
+    for id in tx.unsettled:
+        holders.later(tx, id)
+    tx.unsettled.clear()
 
 
 def _by_holder(tx: Tx, sights: Sequence[wire.Sight]) -> list[list[wire.Sight]]:

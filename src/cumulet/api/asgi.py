@@ -216,6 +216,8 @@ class Application:
         try:
             return await self._handle(area, request)
         except (Duplicate, StillHeld) as error:
+            if area.authenticate is not None:
+                raise  # an agent takes a conflict for the end of its session
             log.exception("refused by the database", method=request.method, path=request.path)
             raise Conflict(
                 "Something that the request is about was changed by another request at the same time; "

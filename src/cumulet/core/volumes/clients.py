@@ -327,6 +327,7 @@ def initialize_connection(tx: Tx, caller: Caller, volume_id: str, connector: Map
     volume = listing.find(tx, caller, volume_id, lock=True)
     if (
         volume["launched_at"] is None
+        or volume["desired"] == "gone"
         or volume["shown"].startswith("error")
         or volume["status"] == "maintenance"
     ):
