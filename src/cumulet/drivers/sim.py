@@ -146,7 +146,8 @@ class SimDriver:
             facts["copies"] = dict.fromkeys(copies, "ready")
         if "incoming" in spec:
             facts["incoming"] = {"address": f"sim:{claim.id}"}
-        moved = before.get("migrated") or spec.get("migrate_to", {}).get("id")
+        target = spec.get("migrate_to", {})
+        moved = before.get("migrated") or (target["id"] if target.get("address") else None)
         return {**facts, "power": "off", "migrated": moved} if moved else facts
 
     def _powered(self, claim: Claim, before: dict[str, Any]) -> str:

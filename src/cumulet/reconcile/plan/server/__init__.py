@@ -70,6 +70,7 @@ from cumulet.reconcile.plan.server.down import (
 from cumulet.reconcile.plan.server.guest import believe_the_guest, tell_the_guest, wait_for_the_guest
 from cumulet.reconcile.plan.server.moving import (
     arrive,
+    ask_the_target,
     choose_a_target,
     copy_the_disks,
     end_a_move_that_failed,
@@ -181,6 +182,7 @@ RULES: tuple[Rule[Server], ...] = (
     tell_the_guest,
     show_attachments,
     swap_volumes,
+    ask_the_target,
     wait_for_the_guest,
     wait_for_ports,
     copy_the_disks,

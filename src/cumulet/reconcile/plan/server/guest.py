@@ -54,7 +54,7 @@ def guest_spec(view: Server, guest: Claim | None) -> dict[str, Any]:
         "power": _power(view),
         "counters": dict(view.counters),
     }
-    address = _address(view)
+    address = _address(view, guest)
     return spec if address is None else {**spec, "migrate_to": {"id": address[0], "address": address[1]}}
 
 
@@ -81,12 +81,18 @@ def _power(view: Server) -> str:
     return POWERED.get(view.desired, "off")
 
 
-def _address(view: Server) -> tuple[str, Any] | None:
-    """(move, address) of the guest that waits at the target of a live migration, once it does."""
+def _address(view: Server, guest: Claim | None) -> tuple[str, Any] | None:
+    """(move, address) of the guest that waits at the target of a live migration, once it does.
+
+    No address: the guest hands nothing over any more. But if it is not there it is not made again either, for it may
+    run where it went.
+    """
     move = view.move
-    if move is None or not move.live or move.phase != "moving":
+    if move is None or not move.live:
         return None
-    waiting = the_guest(view, move.target)
+    if move.phase == "aborting" and guest is not None and "migrate_to" in guest.spec:
+        return move.id, None
+    waiting = the_guest(view, move.target) if move.phase == "moving" else None
     if waiting is None or not waiting.ready or "incoming" not in waiting.facts:
         return None
     return move.id, waiting.facts["incoming"]

@@ -4,13 +4,32 @@ A cold move powers the guest off, copies its disks, and makes a new guest at the
 until the move is confirmed, so it can be taken back. A live one has a second guest wait at the target, and
 decides only by what both hosts have seen: never two that run, and none ended while the other's fate is unknown.
 Whatever fails before the end leads back to the source.
+
+What a guest is asked in its spec, and what it says in its facts:
+
+    migrate_to  {id, address}: hand the memory over to the guest at that address; without one, hand nothing over. A guest
+                that is not there is not made
+    migrated    the move by which it handed its memory over; it does not run any more, whatever it is asked
+    incoming    the move by which its memory is to come: it waits, and says the address as ``incoming``
+    asked       say at once whether the memory has come: ``arrived``, the move, if it has
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cumulet.reconcile.plan.base import Change, Named, Open, Rest, Step, Unwant, Wait, name, waiting_for
+from cumulet.reconcile.plan.base import (
+    Change,
+    Named,
+    Open,
+    Respec,
+    Rest,
+    Step,
+    Unwant,
+    Wait,
+    name,
+    waiting_for,
+)
 from cumulet.reconcile.plan.server.changes import BindPort, ChooseTarget, EndMove, MoveOn, SetAttachment
 from cumulet.reconcile.plan.server.devices import volume_claims
 from cumulet.reconcile.plan.server.guest import guest_spec
@@ -57,7 +76,8 @@ def _moving_error(view: Server, move: Move) -> str | None:
         or (claim.kind == "guest" and here(view, claim))
     ]
     source = None if move.live and _told(view) else _silent(view, move.source)
-    return _silent(view, move.target) or source or _error(view, mine)
+    gone = f"the guest is gone from {name(view.agents, move.source)}" if _gone(the_guest(view)) else None
+    return _silent(view, move.target) or source or gone or _error(view, mine)
 
 
 def _silent(view: Server, host: str | None) -> str | None:
@@ -76,6 +96,13 @@ def _told(view: Server) -> bool:
     """True if the source was told where the other guest waits."""
     guest = the_guest(view)
     return guest is not None and "migrate_to" in guest.spec
+
+
+def _gone(guest: Claim | None) -> bool:
+    """True if the guest was told to hand its memory over, and is not there any more."""
+    if guest is None or "migrate_to" not in guest.spec:
+        return False
+    return guest.seen == "absent" and guest.acted >= guest.revision and guest.error is None
 
 
 def choose_a_target(view: Server) -> Step | None:
@@ -178,6 +205,23 @@ def hand_over(view: Server) -> Step | None:
         return (MoveOn("failing", move.error),) if guest.ready else None
     waits = [claim for claim in view.claims if at(view, claim, move.target) and not claim.ready]
     return waiting_for(waits, view.agents, view.patience) if waits else None
+
+
+def ask_the_target(view: Server) -> Step | None:
+    """The source has no guest any more: it handed its memory over before it ended, or it did not. The target says."""
+    move, guest = view.move, the_guest(view)
+    if move is None or move.phase != "aborting" or not _gone(guest):
+        return None
+    waiting = the_guest(view, move.target)
+    if waiting is None:
+        return (MoveOn("failing", move.error),)
+    if "asked" not in waiting.spec:
+        return (Respec(waiting.id, {**waiting.spec, "asked": True}),)
+    if not waiting.ready:
+        return waiting_for([waiting], view.agents, view.patience)
+    if waiting.facts.get("arrived") == move.id:
+        return (*_switch(view, move), MoveOn("finishing"))
+    return (MoveOn("failing", move.error),)
 
 
 def _switch(view: Server, move: Move) -> Iterator[Change]:
