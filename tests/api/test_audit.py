@@ -34,6 +34,11 @@ async def audited(case: Case, method: str = "GET") -> list[dict[str, Any]]:
     return found
 
 
+async def only(case: Case, kind: str) -> bool:
+    """True if the audit tells of one thing, of that kind."""
+    return [one["kind"] for one in await audited(case)] == [kind]
+
+
 @dataclass
 class Scene:
     """A cloud in which there is something of everything; ``names``: the ids of it."""
@@ -351,7 +356,9 @@ async def test_data_that_is_lost_stays_lost(
         path.unlink()
         (told,) = [one for one in await audited(case) if one["id"] == scene.names[name]]
         assert told["kind"] == "drift"
-        for method in ("POST", "GET", "POST"):
+        await audited(case, "POST")
+        await case.until(lambda: only(case, "lost"), "the agent to tell that it is lost")
+        for method in ("GET", "POST"):
             found = await audited(case, method)
             assert [one["kind"] for one in found if not one["fixed"]] == ["lost"]
             assert not path.exists()
