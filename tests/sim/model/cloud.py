@@ -56,6 +56,8 @@ class Cloud:
     #: The back end can take an export away from a silent host; what the plan is told of that, if it is told wrong.
     fences: bool = True
     told_fences: bool | None = None
+    #: A host connects an export before its guest can use it.
+    connects: bool = False
     attempts: int = 2
     #: Reconcile without the holder's lock: two workers read, decide and write at different times.
     torn: bool = False

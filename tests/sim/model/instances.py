@@ -37,10 +37,11 @@ _IMAGE: dict[str, Any] = {**_DISK, "with_store": True, "hosts": ("h1",)}
 #: What becomes of a server that is there.
 MOVES = {
     "a cold move": _moves("migrates", "confirms", "reverts", **_DISK),
+    "a cold move with a volume": _moves("migrates", "confirms", "reverts", connects=True),
     "a live migration": _moves("live-migrates", "aborts"),
     "a live migration with a disk": _moves("live-migrates", "aborts", **_DISK),
-    "an evacuation": _moves("evacuates", unsteady=("h1",)),
-    "an evacuation without a fence": _moves("evacuates", unsteady=("h1",), fences=False),
+    "an evacuation": _moves("evacuates", unsteady=("h1",), connects=True),
+    "an evacuation without a fence": _moves("evacuates", unsteady=("h1",), connects=True, fences=False),
     "an evacuation with a disk": _moves("evacuates", unsteady=("h1",), **_DISK),
     "shelved and back": _moves("shelves", "unshelves", "deletes the image", **_IMAGE),
     "an image of a server": _moves("takes an image", "deletes the image", **_IMAGE),

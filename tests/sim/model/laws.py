@@ -30,9 +30,9 @@ def check(cloud: Cloud, w: World) -> None:
 def _check_guests(cloud: Cloud, w: World, open_: dict[str, Claim]) -> None:
     exports = [thing.id for _, thing in here(w, "export") if thing.id in open_]
     guests = [guest for _, guest in here(w, "guest") if guest.id in open_]
-    for guest in guests:
-        if guest.id not in w.control.left and not set(exports).issuperset(guest.uses):
-            raise Broken(f"the export of {guest.id} was torn away while it runs")
+    for user in (*guests, *(one for _, one in here(w, "connection") if one.id in open_)):
+        if user.id not in w.control.left and not set(exports).issuperset(user.uses):
+            raise Broken(f"the export of {user.id} was torn away while it is there")
     # While a server moves live, each of the two hosts has an export.
     if len(exports) > 1 and "live-migrates" not in w.done:
         raise Broken(f"the volume has two writers: {', '.join(sorted(exports))}")

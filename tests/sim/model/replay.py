@@ -75,7 +75,7 @@ class Replay:
             kind = {BACKEND: "volume", STORE: "image"}.get(name, "host")
             tx.insert(
                 "agents", id=name, kind=kind, name=name, token_digest="", created_at=tx.now, updated_at=tx.now, number=i,
-                facts={"connects": False, "fences": cloud.fences, "capacity_gb": 100},
+                facts={"connects": cloud.connects, "fences": cloud.fences, "capacity_gb": 100},
             )  # fmt: skip
         for i, name in enumerate(cloud.hosts):
             provider = f"p{name}"

@@ -57,7 +57,8 @@ def make(cloud: Cloud, w: World, i: int, claim: wire.Claim) -> World | None:
         torn = found.torn or (claim.kind == "source" and laws.must_rest(w, claim) and _used(w, i))
     if claim.kind == "disk" and "mirror" in claim.spec:
         torn = True  # until the memory comes, and what the other guest writes with it
-    return _put(w, i, Thing(claim.id, claim.kind, facts, torn=torn))
+    uses = _exports(w.agents[i], claim) if claim.kind == "connection" else ()
+    return _put(w, i, Thing(claim.id, claim.kind, facts, torn=torn, uses=uses))
 
 
 def _put(w: World, i: int, thing: Thing) -> World:
@@ -88,26 +89,34 @@ def already(agent: Agent, claim: wire.Claim) -> Thing | None:
     if claim.kind != "guest":
         return thing
     hands_over = claim.spec.get("migrate_to", {}).get("address") is not None
-    return thing if not hands_over and _guest(claim, thing) == thing else None
+    return thing if not hands_over and _guest(agent, claim, thing) == thing else None
 
 
-def _guest(claim: wire.Claim, before: Thing | None) -> Thing:
+def _guest(agent: Agent, claim: wire.Claim, before: Thing | None) -> Thing:
     facts = _GUESTS._guest(claim, dict(before.facts) if before is not None else {})
     runs = facts["power"] == "on"
     if "incoming" in claim.spec:
         runs = before is not None and before.runs
         if runs:  # its memory has come
             facts = {**facts, "power": "on", "arrived": claim.spec["incoming"]}
-    uses = tuple(need.id for need in claim.needs if need.kind == "export")
-    return Thing(claim.id, "guest", facts, runs=runs, uses=uses)
+    return Thing(claim.id, "guest", facts, runs=runs, uses=_exports(agent, claim))
+
+
+def _exports(agent: Agent, claim: wire.Claim) -> tuple[str, ...]:
+    """The exports that it opens, by itself or through connections of its host."""
+    found = {need.id for need in claim.needs if need.kind == "export"}
+    for need in claim.needs:
+        connection = agent.thing(need.id) if need.kind == "connection" else None
+        found.update(connection.uses if connection is not None else ())
+    return tuple(sorted(found))
 
 
 def _make_guest(cloud: Cloud, w: World, i: int, claim: wire.Claim, before: Thing | None) -> World | None:
-    if any(need.kind == "disk" and w.agents[i].thing(need.id) is None for need in claim.needs):
+    if any(need.mine and w.agents[i].thing(need.id) is None for need in claim.needs):
         return None
     address = claim.spec.get("migrate_to", {}).get("address")
     if address is None or (before is not None and "migrated" in before.facts):
-        return _started(w, i, claim, _guest(claim, before), before)
+        return _started(w, i, claim, _guest(w.agents[i], claim, before), before)
     waiting = next(
         (
             (j, guest)
@@ -119,7 +128,7 @@ def _make_guest(cloud: Cloud, w: World, i: int, claim: wire.Claim, before: Thing
     if before is None or not before.runs or waiting is None:
         return None
     j, guest = waiting
-    w = _put(w, i, _guest(claim, before))
+    w = _put(w, i, _guest(w.agents[i], claim, before))
     w = _put(w, j, replace(guest, runs=True))
     for thing in w.agents[j].things:
         if thing.kind == "disk":

@@ -51,7 +51,7 @@ def _volumes(cloud: Cloud, c: Control) -> tuple[plan.Volume, ...]:
     return (
         plan.Volume(
             attachment=ATTACHMENT, volume=VOLUME, agent=BACKEND, claim=None, ready=True, status=c.attachment,
-            connected=c.attached_to is not None, connects=False, fences=fences,
+            connected=c.attached_to is not None, connects=cloud.connects, fences=fences,
         ),
     )  # fmt: skip
 

@@ -104,8 +104,9 @@ class Thing(Struct, frozen=True):
     id: str
     kind: str
     facts: dict[str, Any] = {}
-    #: A guest whose processors run, and the exports that it has opened.
+    #: A guest whose processors run.
     runs: bool = False
+    #: The exports that a guest or a connection has opened.
     uses: tuple[str, ...] = ()
     #: Data that is not whole.
     torn: bool = False
