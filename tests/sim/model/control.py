@@ -195,6 +195,8 @@ def _removed(c: Control, holder: str) -> Control:
 def _set(c: Control, holder: str, values: dict[str, Any]) -> Control:
     if holder == IMAGE:
         assert c.image is not None
+        if values.get("desired") == "gone":
+            laws.check_given_up(c)
         kept = {name: value for name, value in values.items() if name in ("desired", "status")}
         if "origin" in values:
             kept["source"] = None

@@ -9,7 +9,7 @@ import msgspec
 
 from cumulet.reconcile.plan import image as image_plan
 from cumulet.reconcile.plan import server as plan
-from cumulet.reconcile.plan.base import Change, DropNeed, Rule, Step, Unwant
+from cumulet.reconcile.plan.base import Change, DropNeed, Rule, Set, Step, Unwant
 from cumulet.reconcile.plan.server import down, guest, moving, showing, up, words
 from cumulet.reconcile.plan.server.view import Server
 from tests.sim.model.cloud import FAULTS, Cloud, Safeguards
@@ -145,6 +145,20 @@ def give_the_original_up(view: image_plan.Image) -> Step | None:
     return (*(DropNeed(file.id, need) for need in file.needs), Unwant((source.id,)))
 
 
+def give_a_whole_copy_up(view: image_plan.Image) -> Step | None:
+    """The server's disk is given up, and with it a copy that was whole already."""
+    copy = next((claim for claim in view.claims if claim.kind == "source"), None)
+    if (
+        view.status == "saving"
+        and view.source is not None
+        and not view.source.there
+        and copy
+        and not copy.ready
+    ):
+        return (Set({"desired": "gone"}),)
+    return image_plan.give_up_what_cannot_be_filled(view)
+
+
 _NO_NEEDS = Safeguards(needs=False)
 
 #: What each cloud does without.
@@ -193,6 +207,10 @@ MUTATIONS = {
     "a disk of a host stays until it was read": _moves(
         "shelves", **_IMAGE,
         image_rules=_with(image_plan.RULES, image_plan.need_the_copy_no_more, give_the_original_up),
+    ),
+    "a copy that is whole stays": _moves(
+        "takes an image", **_IMAGE,
+        image_rules=_with(image_plan.RULES, image_plan.give_up_what_cannot_be_filled, give_a_whole_copy_up),
     ),
     "an image stays until it was read": _moves(
         "shelves", "unshelves", "deletes the image", safeguards=_NO_NEEDS, **_IMAGE

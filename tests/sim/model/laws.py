@@ -99,6 +99,17 @@ def check_opened(c: Control, change: base.Open) -> None:
     raise Broken(f"a disk is made anew on {change.agent}, although the server had one")
 
 
+def check_given_up(c: Control) -> None:
+    """An image whose copy is whole stays, whatever became of the server, unless the copy or the file fails."""
+    claims = [claim for claim in c.claims if claim.holder == IMAGE]
+    source = next((claim for claim in claims if claim.kind == "source"), None)
+    if source is None or not source.made or source.seen != "present" or source.agent in c.away:
+        return
+    if any(claim.error is not None for claim in claims):
+        return
+    raise Broken(f"the image was given up, although {source.id} is whole")
+
+
 def check_made(w: World, i: int, claim: wire.Claim) -> None:
     """What kept data is not made again."""
     if claim.kind == "disk" and claim.id in w.disks and w.agents[i].thing(claim.id) is None:

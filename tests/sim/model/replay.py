@@ -15,7 +15,7 @@ from cumulet.reconcile import agents, holders, ledger
 from cumulet.reconcile.worker import Reconciler, Worker
 from cumulet.values import Caller, Claim, Limits, Report
 from tests.sim.model import agents as model_agents
-from tests.sim.model import users, views
+from tests.sim.model import steps, users, views
 from tests.sim.model.cloud import Cloud
 from tests.sim.model.world import ATTACHMENT, BACKEND, IMAGE, MOVE, SERVER, STORE, VOLUME, Sight, World
 
@@ -143,6 +143,8 @@ class Replay:
             self.db.write_now(self._hear, agent, world.agents[self.cloud.index(agent)].outbox)
         elif what in ("is silent", "comes back"):
             self.db.write_now(_silence, agent, what == "is silent")
+            if not steps.holds(world, agent):
+                return
         elif label == "patience ends":
             self.chance.time += views.LATER
         elif what == "polls":

@@ -51,9 +51,12 @@ def _silent(cloud: Cloud, w: World, name: str) -> World:
 def _judged(cloud: Cloud, w: World, name: str, away: tuple[str, ...]) -> World:
     """Who holds something there is looked at; others are when the worker comes."""
     c = replace(w.control, away=away)
-    if cloud.users and not any(claim.agent == name and claim.holder for claim in c.claims):
-        return replace(w, control=c)
-    return to(cloud, w, c)
+    return replace(w, control=c) if cloud.users and not holds(w, name) else to(cloud, w, c)
+
+
+def holds(w: World, agent: str) -> bool:
+    """True if a holder waits for something at the agent."""
+    return any(claim.agent == agent and claim.holder is not None for claim in w.control.claims)
 
 
 def _asked(cloud: Cloud, w: World) -> Iterator[tuple[str, World]]:

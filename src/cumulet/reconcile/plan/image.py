@@ -143,7 +143,8 @@ def give_up_what_cannot_be_filled(view: Image) -> Step | None:
     if source is not None and source.error is not None:
         broken = True
     slow = source is not None and (away(view.agents, source) or failing(source, view.now, view.patience))
-    if broken or slow or (not view.source.there and not (source is not None and source.ready)):
+    # A copy that was whole once stays, whatever became of the disk since.
+    if broken or slow or (not view.source.there and not (source is not None and source.made)):
         return (Set({"desired": "gone"}),)
     return None
 
