@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import anyio.to_thread
+
 from cumulet.chance import SeededChance
 from cumulet.config import Config
 from cumulet.db.engine import SqliteDatabase
@@ -17,6 +19,17 @@ from cumulet.db.migrate import prepare
 from tests.cloud import TestCloud, again, running_cloud
 
 T = TypeVar("T")
+_in_thread = anyio.to_thread.run_sync
+
+
+async def _run_sync(function: Callable[..., T], *args: Any, **more: Any) -> T:
+    """Threads would make their own time: on a virtual clock what they do is done at once."""
+    if isinstance(asyncio.get_running_loop(), VirtualLoop):
+        return function(*args)
+    return await _in_thread(function, *args, **more)
+
+
+anyio.to_thread.run_sync = _run_sync
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
@@ -53,7 +66,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         super()._run_once()  # type: ignore[misc]
 
     def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> asyncio.Future[T]:  # type: ignore[override]
-        """Threads would make their own time: run it here."""
+        """The same for those of asyncio."""
         future: asyncio.Future[T] = self.create_future()
         try:
             future.set_result(func(*args))

@@ -24,12 +24,13 @@ LAWS = {
         "select c.id from claims c left join holders h on h.id = c.holder where c.holder is not null and h.id is null "
         "or c.holder is null and (not c.is_left or c.wanted or c.left_reason is null)"
     ),
-    "a volume is exported to one host, but while its server moves there alive": (
-        "select v.volume_id from (select t.volume_id from claims c join attachments t on t.id = c.part "
+    "a volume is exported to one host, but while its server moves there alive, or was deleted then": (
+        "select v.volume_id from (select t.volume_id, t.id, case when t.passed then 0 else 1 end as used "
+        "from claims c join attachments t on t.id = c.part "
         "join volumes vv on vv.id = t.volume_id and not vv.multiattach "
         "left join servers s on s.id = t.server_id left join migrations m on m.id = s.migration_id "
         "where c.kind = 'export' and c.seen = 'present' and (m.id is null or m.type <> 'live-migration')"
-        ") v group by v.volume_id having count(*) > 1"
+        ") v group by v.volume_id having sum(v.used) > 1 or count(distinct v.id) > 1"
     ),
     "an allocation belongs to a server, or to a move, that is there": (
         "select c.id, c.type from consumers c left join servers s on s.id = c.id left join migrations m on m.id = c.id "

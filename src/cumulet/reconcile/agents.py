@@ -106,9 +106,12 @@ def judge(tx: Tx, patience: float, listening_since: float) -> list[str]:
 
 
 def touch_holders(tx: Tx, agent: str) -> None:
-    """What became of the agent matters to everybody who holds something there or wants to."""
+    """What became of the agent matters to everybody who holds something there, and to servers that go with them."""
     ids = tx.values(
-        "select distinct holder from claims where agent = :agent and holder is not null", agent=agent
+        "select c.holder from claims c where c.agent = :agent and c.holder is not null "
+        "union select h.leaving_with from claims c join holders h on h.id = c.holder "
+        "where c.agent = :agent and h.leaving_with is not null",
+        agent=agent,
     )
     holders.touch_all(tx, ids)
 

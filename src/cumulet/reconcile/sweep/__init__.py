@@ -29,6 +29,8 @@ log = structlog.get_logger()
 
 #: Servers and holders of one transaction.
 PART = 100
+#: Seconds until it is looked again at a holder that nobody seems to look at.
+SECOND_LOOK = 1.0
 
 #: Looks that cost about the same however many servers there are at rest.
 _LOOKS: Sequence[Look] = (
@@ -92,6 +94,10 @@ class Sweeper:
         found = await self._looks(_LOOKS, self.floor)
         some, self._server = await self.db.read(placement.allocations, self._server or "", PART, self.floor)
         more, self._holder = await self.db.read(self._overdue, self._holder or "", PART)
+        if more:
+            # Who is about to be told of something is not overdue yet.
+            await asyncio.sleep(SECOND_LOOK)
+            more = [finding for finding in more if await self.db.read(self._still, finding.id)]
         return [finding for finding in found + some + more if not await self.repair(finding)]
 
     async def whole(self) -> list[Finding]:
@@ -142,6 +148,9 @@ class Sweeper:
             found += await self.db.read(look, floor, self.stuck_after)
             await asyncio.sleep(0)
         return found
+
+    def _still(self, tx: Tx, holder: str) -> bool:
+        return plans.one(tx, self.kinds, self.limits, holder) is not None
 
     def _overdue(self, tx: Tx, after: str, limit: int) -> tuple[list[Finding], str | None]:
         if mode.report_only(tx) is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from cumulet.db.engine import Tx
+from cumulet.db.engine import Row, Tx
 from cumulet.reconcile import holders
 from cumulet.reconcile.plan import base
 from cumulet.reconcile.sweep.finding import Finding, unreadable
@@ -35,14 +35,20 @@ def overdue(tx: Tx, kinds: Kinds, limits: Limits, after: str, limit: int) -> tup
     rows = tx.all(
         "select * from holders where id > :after order by id limit :limit", after=after, limit=limit
     )
-    found = []
-    for row in rows:
-        if (row["due"] is not None and row["due"] <= tx.now) or row["rule"] == "error":
-            continue
-        finding = would(tx, kinds, limits, row["id"], row["kind"])
-        if finding is not None:
-            found.append(finding)
-    return found, rows[-1]["id"] if len(rows) == limit else None
+    found = [_of(tx, kinds, limits, row) for row in rows]
+    return [one for one in found if one is not None], rows[-1]["id"] if len(rows) == limit else None
+
+
+def one(tx: Tx, kinds: Kinds, limits: Limits, id: str) -> Finding | None:
+    """The same of one holder."""
+    row = tx.one("select * from holders where id = :id", id=id)
+    return None if row is None else _of(tx, kinds, limits, row)
+
+
+def _of(tx: Tx, kinds: Kinds, limits: Limits, row: Row) -> Finding | None:
+    if (row["due"] is not None and row["due"] <= tx.now) or row["rule"] == "error":
+        return None
+    return would(tx, kinds, limits, row["id"], row["kind"])
 
 
 def would(tx: Tx, kinds: Kinds, limits: Limits, id: str, kind: str) -> Finding | None:
