@@ -192,3 +192,27 @@ async def test_while_it_comes_back(db: Database, directory: Path) -> None:
             await case.call("DELETE", f"{COMPUTE}/servers/{server}", 204)
             await case.release(rule)
             await ends(case, server, port, kept, doomed, own)
+
+
+async def test_its_image_waits_for_two_and_one_of_them_falls_silent(db: Database, directory: Path) -> None:
+    """The image tells of the other one it waits for, so nothing of that changes: the server must hear of it all the same."""
+    async with stage(db, directory, hosts=1, patience=300.0) as case:
+        server = await case.boot()
+        saving = await case.held("file.ensure")
+        await case.act(server, "shelve")
+        await case.struck(saving)
+        (image,) = [
+            one["id"]
+            for one in (await case.get(f"{IMAGE}/images", as_="admin"))["images"]
+            if one.get("instance_uuid") == server
+        ]
+        await case.cloud.agents["store"].stop()
+        await case.held("source.remove")
+        await case.call("DELETE", f"{COMPUTE}/servers/{server}", 204)
+        await case.waits(server, f"waits for image {image} to be deleted")
+        await case.silent("store")
+        await case.gone(server)
+        await case.release()
+        case.start("store")
+        await case.settle()
+        await case.clean()
