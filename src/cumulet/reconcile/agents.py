@@ -110,7 +110,10 @@ def touch_holders(tx: Tx, agent: str) -> None:
     ids = tx.values(
         "select c.holder from claims c where c.agent = :agent and c.holder is not null "
         "union select h.leaving_with from claims c join holders h on h.id = c.holder "
-        "where c.agent = :agent and h.leaving_with is not null",
+        "where c.agent = :agent and h.leaving_with is not null "
+        # A server that is on its way there may hold nothing there yet.
+        "union select s.id from servers s join migrations m on m.id = s.migration_id "
+        "where m.phase <> '' and (m.target = :agent or m.source = :agent)",
         agent=agent,
     )
     holders.touch_all(tx, ids)
