@@ -42,7 +42,7 @@ def test_versions_and_catalogue(shell: Shell, up: Cloud) -> None:
     assert newest == {
         "identity": (newest["identity"][0], None, None),
         "image": (newest["image"][0], None, None),
-        "compute": ("2.1", "2.1", "2.96"),
+        "compute": ("2.1", "2.1", "2.104"),
         "block-storage": ("3.0", "3.0", "3.71"),
         "network": ("2.0", None, None),
         "placement": ("1.0", "1.0", "1.39"),

@@ -92,13 +92,13 @@ def links(document: Any) -> Iterator[dict[str, str]]:
 
 def test_what_version_documents_promise(up: Cloud, demo: Demo) -> None:
     (compute,) = [v for v in up.http.get("/compute/").json()["versions"] if v["id"] == "v2.1"]
-    assert (compute["status"], compute["min_version"], compute["version"]) == ("CURRENT", "2.1", "2.96")
+    assert (compute["status"], compute["min_version"], compute["version"]) == ("CURRENT", "2.1", "2.104")
     (volume,) = up.http.get("/volume/").json()["versions"]
     assert (volume["status"], volume["min_version"], volume["version"]) == ("CURRENT", "3.0", "3.71")
     (placement,) = up.http.get("/placement/").json()["versions"]
     assert (placement["min_version"], placement["max_version"]) == ("1.0", "1.39")
     for service, legacy, least, most in (
-        ("compute", "X-OpenStack-Nova-API-Version", "2.1", "2.96"), ("volume", "", "3.0", "3.71"),
+        ("compute", "X-OpenStack-Nova-API-Version", "2.1", "2.104"), ("volume", "", "3.0", "3.71"),
         ("placement", "", "1.0", "1.39"),
     ):  # fmt: skip
         path = {"compute": "/compute/v2.1/flavors", "volume": "/volume/v3/types", "placement": "/placement"}[
