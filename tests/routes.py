@@ -250,7 +250,7 @@ class _Own(dict[str, Any]):
     """A target all of which is the caller's own."""
 
     def __missing__(self, name: str) -> str:
-        return "p" if name in ("project_id", "tenant_id", "owner") else "u"
+        return "p" if name.endswith(("project_id", "tenant_id", "owner")) else "u"
 
 
 _POLICY = policy()

@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import random
+import re
 import secrets
 import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -113,7 +116,6 @@ class Fuzz:
     answers: dict[int, int] = field(default_factory=dict)
     faults: int = 0
     kills: int = 0
-    ended: threading.Event = field(default_factory=threading.Event)
     #: Cleared while the control process is down; a request that a kill hits may fail.
     up: threading.Event = field(default_factory=threading.Event)
     #: How often it was killed.
@@ -121,6 +123,8 @@ class Fuzz:
     cloud: Any = None
     host: Any = None
     output: list[str] = field(default_factory=list)
+    #: What could not be removed the last time, and why.
+    stays: dict[str, str] = field(default_factory=dict)
     closing: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     # --- processes ---
@@ -182,6 +186,8 @@ class Fuzz:
             self, "operator", chance.getrandbits(32), "admin", "admin", self.cloud.variables["OS_PASSWORD"]
         )
         operator.log_in()
+        kind = {"group_type": {"name": "g"}}
+        assert operator.ask("POST", "/volume/v3/group_types", "volume 3.70", json=kind).status_code == 202
         actors: list[Actor] = []
         for i in range(2):
             project = operator.make("/identity/v3/projects", "project", {"name": f"p{i}"})
@@ -210,7 +216,6 @@ class Fuzz:
             thread.join(ANSWER * 2)
             if thread.is_alive():
                 raise Wrong("a request is not answered")
-        self.ended.set()
         self._end(operator, actors)
 
     def _break(self, chance: random.Random, deadline: float) -> None:
@@ -251,7 +256,10 @@ class Fuzz:
         users = [actor for actor in actors if actor.name.endswith(".0")]
         while left := [one for user in users for one in user.clean(operator)]:
             if time.monotonic() > end:
-                raise Wrong("cannot be removed:\n" + "\n".join([*left[:50], *self._why()]))
+                raise Wrong(
+                    "cannot be removed:\n"
+                    + "\n".join([*left[:50], *map(str, self.stays.items()), *self._why()])
+                )
             time.sleep(0.3)
         await_clean(self.before, self.data, self.database)
         self.check()
@@ -331,6 +339,13 @@ class Actor:
             return answer
         return httpx2.Response(599)
 
+    def delete(self, path: str, version: str = "") -> httpx2.Response:
+        """Remove something in the end, and tell why it stays."""
+        answer = self.ask("DELETE", path, version)
+        if answer.status_code not in (202, 204, 404):
+            self.fuzz.stays[path] = f"{answer.status_code} {answer.text[:300]}"
+        return answer
+
     def _note(self, text: str) -> None:
         self.fuzz.tell(f"WRONG {self.name}: {text[:3000]}")
         self.fuzz.wrong.append(f"{self.name}: {text[:3000]}")
@@ -354,6 +369,9 @@ class Actor:
         """What there is for everybody."""
         # The project's default security group is made when somebody looks.
         self.listed("/network/v2.0/security-groups", "security_groups")
+        self.known["group_type"] = [
+            self.listed("/volume/v3/group_types", "group_types", "volume 3.70")[0]["id"]
+        ]
         self.known["public"] = [self.listed("/network/v2.0/networks?name=public", "networks")[0]["id"]]
         flavors = self.listed("/compute/v2.1/flavors/detail", "flavors")
         self.known["flavor"] = [one["id"] for one in sorted(flavors, key=lambda one: one["ram"])[:2]]
@@ -376,12 +394,14 @@ class Actor:
         name = key(area, route)
         if area.name == "identity":
             return 0.3
-        if name in ("compute POST /v2.1/servers",):
-            return 30
+        if name == "compute POST /v2.1/servers":
+            return 20
         if name in MADE:
-            return 8 if area.name in ("volume", "network", "image") else 3
+            return 6 if area.name in ("volume", "network", "image") else 2
+        if name == "compute DELETE /v2.1/servers/{server_id}":
+            return 20
         if route.method == "DELETE":
-            return 8 if route.path.count("{") == 1 else 3
+            return 6 if route.path.count("{") == 1 else 2
         return 0.2 if route.method == "GET" else 2 if area.name == "compute" else 1
 
     def work(self, deadline: float) -> None:
@@ -440,9 +460,9 @@ class Actor:
             more = {"json": {route.action: None}}
         answer = self.ask(route.method, path, version, **more)
         self.fuzz.tell(f"{self.name} {route.method} {path} {answer.status_code}")
-        self._learn(name, answer, values)
+        self._learn(route, name, answer, values)
 
-    def _learn(self, name: str, answer: httpx2.Response, values: list[str]) -> None:
+    def _learn(self, route: Route, name: str, answer: httpx2.Response, values: list[str]) -> None:
         if name in MADE and answer.status_code in (200, 201, 202) and answer.content:
             kind, noun = MADE[name]
             told = answer.json()
@@ -456,7 +476,7 @@ class Actor:
                         self.known.setdefault("servers", []).append(str(id))
         if answer.status_code == 401:
             self.log_in()
-        if answer.status_code == 404:
+        if answer.status_code == 404 and route.path.endswith("}") and len(values) == 1:
             for value in values:
                 for kind, ids in self.known.items():
                     if value in ids and kind not in (
@@ -561,18 +581,21 @@ class Actor:
         for one in each("/compute/v2.1/servers/detail", "servers", version=newest):
             if one.get("locked"):
                 self.ask("POST", f"/compute/v2.1/servers/{one['id']}/action", newest, json={"unlock": None})
-            self.ask("DELETE", f"/compute/v2.1/servers/{one['id']}", newest)
+            self.delete(f"/compute/v2.1/servers/{one['id']}", newest)
         for one in each("/compute/v2.1/os-keypairs", "keypairs"):
-            self.ask("DELETE", f"/compute/v2.1/os-keypairs/{quote(one['keypair']['name'], safe='')}")
+            self.delete(f"/compute/v2.1/os-keypairs/{quote(one['keypair']['name'], safe='')}")
         for one in each("/compute/v2.1/os-server-groups", "server_groups"):
-            self.ask("DELETE", f"/compute/v2.1/os-server-groups/{one['id']}")
+            self.delete(f"/compute/v2.1/os-server-groups/{one['id']}")
         self._clean_network(each)
         self._clean_volumes(each, operator)
-        for one in each("/image/v2/images", "images"):
+        images = itertools.chain.from_iterable(
+            each(f"/image/v2/images?limit=1000&os_hidden={hidden}", "images") for hidden in ("false", "true")
+        )
+        for one in images:
             patch = [{"op": "replace", "path": "/protected", "value": False}]
             kind = {"Content-Type": "application/openstack-images-v2.1-json-patch"}
             self.ask("PATCH", f"/image/v2/images/{one['id']}", json=patch, headers=kind)
-            self.ask("DELETE", f"/image/v2/images/{one['id']}")
+            self.delete(f"/image/v2/images/{one['id']}")
         user = self.known["user"][0]
         for path, noun in (
             (f"/identity/v3/users/{user}/application_credentials", "application_credentials"),
@@ -580,55 +603,60 @@ class Actor:
             (f"/identity/v3/OS-TRUST/trusts?trustor_user_id={user}", "trusts"),
         ):  # fmt: skip
             for one in each(path, noun, own=False):
-                self.ask("DELETE", f"{path.partition('?')[0]}/{one['id']}")
+                self.delete(f"{path.partition('?')[0]}/{one['id']}")
         return left
 
     def _clean_network(self, each: Any) -> None:
         root = "/network/v2.0"
         for one in each(f"{root}/trunks", "trunks"):
-            self.ask("DELETE", f"{root}/trunks/{one['id']}")
+            self.delete(f"{root}/trunks/{one['id']}")
         for one in each(f"{root}/rbac-policies", "rbac_policies"):
-            self.ask("DELETE", f"{root}/rbac-policies/{one['id']}")
+            self.delete(f"{root}/rbac-policies/{one['id']}")
         for one in each(f"{root}/floatingips", "floatingips"):
-            self.ask("DELETE", f"{root}/floatingips/{one['id']}")
+            self.delete(f"{root}/floatingips/{one['id']}")
         for one in each(f"{root}/routers", "routers"):
             self.ask("PUT", f"{root}/routers/{one['id']}", json={"router": {"routes": []}})
             for port in self.listed(f"{root}/ports?device_id={one['id']}", "ports"):
                 self.ask(
                     "PUT", f"{root}/routers/{one['id']}/remove_router_interface", json={"port_id": port["id"]}
                 )
-            self.ask("DELETE", f"{root}/routers/{one['id']}")
+            self.delete(f"{root}/routers/{one['id']}")
         for one in each(f"{root}/ports", "ports"):
-            if not one["device_owner"].startswith(("network:", "compute:")):
-                self.ask("DELETE", f"{root}/ports/{one['id']}")
+            if one["device_owner"].startswith("network:"):
+                # Called a router's interface by its user.
+                self.ask(
+                    "PUT", f"{root}/ports/{one['id']}", json={"port": {"device_owner": "", "device_id": ""}}
+                )
+            if not one["device_owner"].startswith("compute:"):
+                self.delete(f"{root}/ports/{one['id']}")
         for many in ("subnets", "networks", "subnetpools"):
             for one in each(f"{root}/{many}", many):
-                self.ask("DELETE", f"{root}/{many}/{one['id']}")
+                self.delete(f"{root}/{many}/{one['id']}")
         groups = self.listed(f"{root}/security-groups", "security_groups")
         if [one for one in groups if one["name"] != "default"]:
             for one in each(f"{root}/security-groups", "security_groups"):
                 if one["name"] != "default":
-                    self.ask("DELETE", f"{root}/security-groups/{one['id']}")
+                    self.delete(f"{root}/security-groups/{one['id']}")
 
     def _clean_volumes(self, each: Any, operator: Actor) -> None:
         root, version = "/volume/v3", "volume 3.70"
         for one in each(f"{root}/volume-transfers/detail", "transfers", version=version):
-            self.ask("DELETE", f"{root}/volume-transfers/{one['id']}", version)
+            self.delete(f"{root}/volume-transfers/{one['id']}", version)
         for one in each(f"{root}/backups/detail", "backups", version=version, own=False):
             if one["status"] in ("available", "error"):
-                self.ask("DELETE", f"{root}/backups/{one['id']}", version)
+                self.delete(f"{root}/backups/{one['id']}", version)
         for one in each(f"{root}/attachments/detail", "attachments", version=version):
-            self.ask("DELETE", f"{root}/attachments/{one['id']}", version)
+            self.delete(f"{root}/attachments/{one['id']}", version)
         for one in each(f"{root}/group_snapshots/detail", "group_snapshots", version=version):
             if one["status"] not in ("deleting", "creating"):
-                self.ask("DELETE", f"{root}/group_snapshots/{one['id']}", version)
+                self.delete(f"{root}/group_snapshots/{one['id']}", version)
         for one in each(f"{root}/snapshots/detail", "snapshots", version=version):
-            self.ask("DELETE", f"{root}/snapshots/{one['id']}", version)
+            self.delete(f"{root}/snapshots/{one['id']}", version)
         for one in each(f"{root}/groups/detail", "groups", version=version):
             body = {"delete": {"delete-volumes": True}}
             self.ask("POST", f"{root}/groups/{one['id']}/action", version, json=body)
         for one in each(f"{root}/volumes/detail", "volumes", version=version):
-            answer = self.ask("DELETE", f"{root}/volumes/{one['id']}", version)
+            answer = self.delete(f"{root}/volumes/{one['id']}", version)
             at_servers = [at for at in one["attachments"] if at["server_id"] in self.known.get("servers", ())]
             if answer.status_code == 400 and not at_servers and one["status"] not in ("deleting", "creating"):
                 # What a client of its own left half done, or somebody reset, an operator puts right.
@@ -651,10 +679,23 @@ def fuzz(
             made.go(seconds, users)
         finally:
             made.close()
-        traces = [line for line in made.output if "Traceback" in line]
-        if traces:
-            raise Wrong(f"{len(traces)} traces:\n{''.join(made.output)[-20000:]}")
+        check_output(made.output)
         return made
+
+
+def check_output(lines: list[str]) -> None:
+    """Raise Wrong for a trace that a process printed, with the last line of each and the first one whole."""
+    begins = [i for i, line in enumerate(lines) if line.startswith("Traceback")]
+    if begins:
+        ends = Counter(line for line in lines if _ENDS.match(line))
+        told = "".join(f"{count} x {line}" for line, count in ends.most_common(20))
+        raise Wrong(
+            f"{len(begins)} traces:\n{told}\n{''.join(lines[max(begins[0] - 5, 0) : begins[0] + 100])}"
+        )
+
+
+#: How a trace ends.
+_ENDS = re.compile(r"[\w.]+(Error|Exception|Held|Duplicate|Broken|Rejected|Unreachable)\b")
 
 
 def main() -> None:

@@ -29,7 +29,7 @@ LAWS = {
         "from claims c join attachments t on t.id = c.part "
         "join volumes vv on vv.id = t.volume_id and not vv.multiattach "
         "left join servers s on s.id = t.server_id left join migrations m on m.id = s.migration_id "
-        "where c.kind = 'export' and c.wanted and c.seen = 'present' and (m.id is null or m.type <> 'live-migration')"
+        "where c.kind = 'export' and not t.by_client and c.wanted and c.seen = 'present' and (m.id is null or m.type <> 'live-migration')"
         ") v group by v.volume_id having sum(v.used) > 1 or count(distinct v.id) > 1"
     ),
     "an allocation belongs to a server, or to a move, that is there": (
