@@ -100,3 +100,15 @@ async def test_what_makes_no_sense_is_refused(cloud: TestCloud) -> None:
     await ask(cloud, "POST", PATHS[0], 404, json={"transfer": {"volume_id": id}}, **OTHER)
     await act(cloud, id, 202, {"os-attach": {"mountpoint": "/dev/vdb", "host_name": "x"}})
     await ask(cloud, "POST", PATHS[0], 400, json={"transfer": {"volume_id": id}}, version=NEWEST)
+
+
+async def test_a_volume_that_an_operator_resets_is_on_offer_no_more(cloud: TestCloud) -> None:
+    id = (await volume(cloud))["id"]
+    path, body = PATHS[1], {"transfer": {"volume_id": id}}
+    made = (await ask(cloud, "POST", path, 202, json=body, version=NEWEST))["transfer"]
+    reset = {"os-reset_status": {"status": "available"}}
+    await ask(cloud, "POST", f"{VOLUMES}/{id}/action", 202, json=reset, as_="admin")
+    await ask(cloud, "GET", f"{path}/{made['id']}", 404)
+    accept = {"accept": {"auth_key": made["auth_key"]}}
+    await ask(cloud, "POST", f"{path}/{made['id']}/accept", 404, json=accept, **OTHER)
+    await ask(cloud, "POST", path, 202, json=body, version=NEWEST)

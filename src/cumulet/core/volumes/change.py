@@ -269,6 +269,9 @@ def reset_status(
         tx.update("volumes", id, migration_status=told, updated_at=tx.now)
     if status is None:
         return
+    if row["status"] == "awaiting-transfer":
+        # What does not wait for a transfer is not on offer.
+        tx.run("delete from volume_transfers where volume_id = :id", id=id)
     if status in ("available", "in-use", "reserved"):
         status = "available" if row["launched_at"] is not None else "creating"
     changes: dict[str, Any] = {"status": status, "updated_at": tx.now}
