@@ -201,6 +201,7 @@ async def running(
     made.report_only = await db.read(mode.report_only) is not None
     if made.report_only:
         log.warning("report-only: nothing is made or removed before 'cumulet audit --accept'")
+    await app.cloud.questions.begin()
     parts = app.cloud.parts
     if "reconcile" in config.roles:
         works = worker.Worker(db, made)

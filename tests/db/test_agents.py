@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 from tests.cloud import test_cloud
 
+from cumulet.api.questions import Questions
+from cumulet.api.relay import Relay
 from cumulet.app import reconciler
+from cumulet.core import questions
 from cumulet.db.engine import Database, Tx
 from cumulet.reconcile import agents, holders, ledger, worker
 
@@ -57,3 +60,15 @@ async def test_what_is_given_up_at_a_destroyed_agent_is_closed_at_once(db: Datab
     await db.write(leave)
     assert await db.read(lambda tx: tx.all("select * from claims")) == []
     await db.write(holders.remove, "s")
+
+
+async def test_what_a_process_asked_before_it_was_killed_is_forgotten(db: Database) -> None:
+    def ask(tx: Tx) -> None:
+        agent = agents.register(tx, "host", "h1", "secret")
+        questions.post(tx, "q1", "http://killed", agent=agent, name="console")
+        questions.post(tx, "q2", "http://other", agent=agent, name="console")
+
+    await db.write(ask)
+    await Questions(db.wake, db.chance, Relay(db, "http://killed")).begin()
+    await Questions(db.wake, db.chance).begin()
+    assert await db.read(lambda tx: tx.values("select id from questions")) == ["q2"]

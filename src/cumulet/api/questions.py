@@ -91,6 +91,11 @@ class Questions:
         self._channels: dict[str, _Channel] = {}
         self._uploads: dict[str, _Channel] = {}
 
+    async def begin(self) -> None:
+        """To be called before the process serves."""
+        if self._relay is not None:
+            await self._relay.begin()
+
     async def ask(
         self, agent: str, name: str, claim: str, args: dict[str, Any], seconds: float
     ) -> AsyncIterator[bytes]:

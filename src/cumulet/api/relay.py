@@ -27,6 +27,10 @@ class Relay:
         self._db = db
         self.address = address
 
+    async def begin(self) -> None:
+        """Forget what was asked from this address by a process that was killed."""
+        await self._db.write(questions.forget, self.address)
+
     async def post(self, id: str, **question: Any) -> None:
         await self._db.write(questions.post, id, self.address, **question)
 

@@ -33,6 +33,11 @@ def post(
         tx.wakes.add(agent)
 
 
+def forget(tx: Tx, asker: str) -> None:
+    """Forget what a process asked that was killed; its address is now another's, which asks nothing yet."""
+    tx.run("delete from questions where asker = :asker", asker=asker)
+
+
 def any_for(tx: Tx, agent: str) -> bool:
     """True if a question waits for the agent."""
     return (
