@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import signal
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.conftest import run
-from tests.guest import MIB, Host, claim, guest, host, need
+from tests.guest import MIB, Host, host, kill
+from tests.host import swaps
+from tests.host.swaps import GUEST, NEW, OLD, empty, part
+from tests.process.cumulet import ROOT, environment
 
 from cumulet.drivers import qcow2
 from cumulet.drivers.base import Failed
@@ -18,9 +24,6 @@ from cumulet.drivers.qemu.qmp import Monitor
 from cumulet.wire.agent import Claim
 
 pytestmark = pytest.mark.anyio
-DISK = "d1d1d1d1-0000-4000-8000-000000000000"
-GUEST = "60606060-0000-4000-8000-000000000000"
-OLD, NEW = "a1a1a1a1-0000-4000-8000-000000000000", "b2b2b2b2-0000-4000-8000-000000000000"
 #: Of the old volume; and the device's path in the guest.
 SIZE = 16 * MIB
 DEVICE = f"/machine/peripheral/{machine.volume_id(OLD)}/virtio-backend"
@@ -34,11 +37,7 @@ class Swap:
         self.files = files
 
     def wanted(self, *volumes: dict[str, Any], parts: tuple[str, ...] = (OLD, NEW), **spec: Any) -> Claim:
-        needs = [
-            need("export", part, part, driver="file", path=str(self.files[part]), format="qcow2")
-            for part in parts
-        ]
-        return guest(GUEST, [empty()], needs, volumes=list(volumes), **spec)
+        return swaps.wanted(self.files, *volumes, parts=parts, **spec)
 
     async def before(self, **spec: Any) -> None:
         await self.here.ensure(empty())
@@ -85,25 +84,18 @@ class Swap:
             run("qemu-io", "-r", "-f", "qcow2", "-c", command, str(self.files[which]))
 
 
-def part(id: str, **more: Any) -> dict[str, Any]:
-    return {
-        "part": id, "kind": "export", "volume": id, "device": "/dev/vdb", "boot_index": None, "bus": None,
-        "readonly": False, "serial": id, **more,
-    }  # fmt: skip
-
-
-def empty() -> Claim:
-    return claim("disk", DISK, {"size_mb": 16, "format": "swap"}, part="swap")
+def volumes(directory: Path) -> dict[str, Path]:
+    files = {OLD: directory / "old", NEW: directory / "new"}
+    files[OLD].write_bytes(qcow2.empty(SIZE))
+    files[NEW].write_bytes(qcow2.empty(2 * SIZE))
+    run("qemu-io", "-f", "qcow2", "-c", "write -P 1 0 64k", str(files[OLD]))
+    return files
 
 
 @pytest.fixture
 async def swap(directory: Path, tmp_path: Path) -> AsyncIterator[Swap]:
-    files = {OLD: tmp_path / "old", NEW: tmp_path / "new"}
-    files[OLD].write_bytes(qcow2.empty(SIZE))
-    files[NEW].write_bytes(qcow2.empty(2 * SIZE))
-    run("qemu-io", "-f", "qcow2", "-c", "write -P 1 0 64k", str(files[OLD]))
     with host(directory) as made:
-        yield Swap(made, files)
+        yield Swap(made, volumes(tmp_path))
 
 
 async def test_all_that_was_in_the_old_one_is_in_the_new_one(swap: Swap) -> None:
@@ -238,3 +230,40 @@ async def test_what_a_guest_tells_while_it_is_asked_is_not_forgotten(
     monkeypatch.setattr(swapping, "states", older)
     await swap.filled()
     assert told
+
+
+async def test_killed_before_any_command(directory: Path) -> None:
+    """Whoever comes after one that was killed brings it to its end, and nothing is lost or left."""
+    step = 0
+    try:
+        while True:
+            home = directory / str(step)
+            home.mkdir()
+            files = volumes(home)
+            with contextlib.closing(Host(home / "state")) as here:
+                await Swap(here, files).before()
+            program = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "tests.host.swaps", str(home), str(step), cwd=ROOT,
+                env=environment(), stdout=asyncio.subprocess.PIPE,
+            )  # fmt: skip
+            told, _ = await program.communicate()
+            assert program.returncode in (0, -signal.SIGKILL), told
+            with contextlib.closing(Host(home / "state")) as here:
+                after = Swap(here, files)
+                assert GUEST in await here.observe()
+                if b"filled" not in told:
+                    await after.filled()
+                await after.write(7, MIB)
+                await here.ensure(swaps.swapped(files))
+                await here.ensure(after.wanted(part(NEW), parts=(NEW,)))
+                await after.write(8, 2 * MIB)
+                new = machine.volume_id(NEW)
+                assert await after.nodes() == {"swap", "swap-f", new, f"{new}-q", f"{new}-f"}
+                await here.remove(after.wanted())
+            after.has(NEW, (1, 0), (7, MIB), (8, 2 * MIB))
+            if program.returncode == 0:
+                break
+            step += 1
+    finally:
+        kill(directory)
+    assert step > 5, "commands were counted"
