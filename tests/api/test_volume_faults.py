@@ -258,3 +258,39 @@ async def test_a_connection_that_takes_long_is_answered_with_the_reason(
     assert "busy" in response.text
     await lift(cloud, held)
     await shows(cloud, f"{VOLUMES}/{id}", "available")
+
+
+async def test_what_a_copy_is_to_be_made_from_stays_until_it_is(cloud: TestCloud, directory: Path) -> None:
+    """The back end dies before it begins with the copy; when it comes again its debts come first."""
+    source = await volume(cloud)
+    taken = await snapshot(cloud, source["id"])
+    held = await rule(cloud, "volume.ensure", "hold", count=None)
+    copy = await post(cloud, snapshot_id=taken["id"])
+    await waiting(cloud, copy, "to make a volume")
+    await ask(cloud, "DELETE", f"{SNAPSHOTS}/{taken['id']}", 202)
+    await rule(cloud, "volume.ensure", "crash", count=1)
+    await lift(cloud, held)
+    await shows(cloud, f"{VOLUMES}/{copy}", "available")
+    await gone(cloud, f"{SNAPSHOTS}/{taken['id']}")
+    for id in (copy, source["id"]):
+        await ask(cloud, "DELETE", f"{VOLUMES}/{id}", 202)
+    await wait_until_nothing_is_left(cloud, directory)
+
+
+async def test_a_copy_of_what_is_lost_is_given_up_at_once(cloud: TestCloud, directory: Path) -> None:
+    source = await volume(cloud)
+    taken = await snapshot(cloud, source["id"])
+    held = await rule(cloud, "volume.ensure", "hold", count=None)
+    copy = await post(cloud, snapshot_id=taken["id"])
+    await waiting(cloud, copy, "to make a volume")
+    for path in (directory / "agents" / "volume-sim" / "snapshot").iterdir():
+        path.unlink()
+    await rule(cloud, "volume.ensure", "crash", count=1)
+    await lift(cloud, held)
+    await shows(cloud, f"{SNAPSHOTS}/{taken['id']}", "error")
+    await shows(cloud, f"{VOLUMES}/{copy}", "error")
+    for path in (f"{VOLUMES}/{copy}", f"{SNAPSHOTS}/{taken['id']}"):
+        await ask(cloud, "DELETE", path, 202)
+        await gone(cloud, path)
+    await ask(cloud, "DELETE", f"{VOLUMES}/{source['id']}", 202)
+    await wait_until_nothing_is_left(cloud, directory)

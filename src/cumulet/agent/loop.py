@@ -271,7 +271,11 @@ class Agent:
         return self._acted.get(id, -1) >= claim.revision if claim.wanted else claim.made
 
     def _needed_here(self, id: str) -> bool:
-        return any(other in self.things or other in self._tasks for other in self._needed_by.get(id, ()))
+        """True if something that is here needs it, or something that is yet to be made from it."""
+        others = self._needed_by.get(id, ())
+        if any(other in self.things or other in self._tasks for other in others):
+            return True
+        return any(self.claims[other].wanted for other in others if other in self.claims) and self._done(id)
 
     def _consider(self, id: str) -> None:
         claim = self.claims.get(id)

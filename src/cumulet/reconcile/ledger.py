@@ -65,6 +65,9 @@ def awaits(claim: Claim, need: Claim) -> bool:
     return claim.wanted and claim.seen != "present" and claim.agent != need.agent
 
 
+#: What volumes and images of other holders are made from.
+_COPIED = KEEPS_DATA - {"disk"}
+
 # --- reading ---
 
 _COLUMNS = (
@@ -252,10 +255,7 @@ def unwant(tx: Tx, claims: Iterable[Claim]) -> None:
     # Another holder may be copying from what goes now.
     sources = [claim.id for claim in wanted if claim.kind in KEEPS_DATA]
     if sources:
-        for others in _neighbours(tx, sources, upwards=True).values():
-            for other in others:
-                if other.holder is not None and other.wanted:
-                    holders.touch(tx, other.holder)
+        _touch_copies(tx, sources)
 
 
 def drop_need(tx: Tx, claim: str, needs: str) -> None:
@@ -329,6 +329,17 @@ def _store(tx: Tx, before: Claim, after: Claim) -> None:
                     _move(tx, other.agent, other.id)
     if after.holder is not None:
         holders.touch(tx, after.holder)
+    if after.seen == "absent" and before.seen != "absent" and after.kind in _COPIED:
+        # What was to be made from it cannot be any more.
+        _touch_copies(tx, [after.id])
+
+
+def _touch_copies(tx: Tx, ids: Sequence[str]) -> None:
+    """Reconcile other holders that want copies of what goes or is gone."""
+    for others in _neighbours(tx, ids, upwards=True).values():
+        for other in others:
+            if other.holder is not None and other.wanted:
+                holders.touch(tx, other.holder)
 
 
 def _close(tx: Tx, claims: Sequence[Claim]) -> None:
