@@ -154,6 +154,7 @@ async def requests(bench: Bench, server: dict[str, Any]) -> list[Cost]:
         return answer
 
     await pair(bench, server)  # what is looked up once only
+    await bench.call("GET", f"{COMPUTE}/servers/detail")
     servers = f"{COMPUTE}/servers"
     plain = {**server, "networks": "none"}
     id = (await one("create a server without a port", "POST", servers, {"server": plain}, 202))["server"][

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import secrets
 import time
@@ -25,6 +26,10 @@ class Chance(Protocol):
         """A whole number from 0 to ``limit`` - 1."""
 
 
+#: The first digit of an id's fourth part keeps two of its bits.
+_VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
+
+
 class RealChance:
     """The system's clock and randomness."""
 
@@ -32,7 +37,9 @@ class RealChance:
         return time.time()
 
     def uuid(self) -> str:
-        return str(uuid.uuid4())
+        # What uuid.uuid4 gives, at a third of its price.
+        h = os.urandom(16).hex()
+        return f"{h[:8]}-{h[8:12]}-4{h[13:16]}-{_VARIANT[h[16]]}{h[17:20]}-{h[20:]}"
 
     def token(self, length: int = 32) -> str:
         return secrets.token_hex(length)

@@ -285,13 +285,23 @@ class Agent:
         if claim.wanted and claim.act and self._done(id):
             return
         choice = choose(claim, thing, self._done, self._needed_here(id))
-        if choice == "wait":
+        if choice == "wait" or (choice == "tell" and self._tells_absent(claim)):
             return
         if not self.store.idle(id):
             self._pause(id)  # a helper of an agent that died still works on it
         else:
             work = self._tell_absent(claim) if choice == "tell" else self._work(claim, choice)
             self._tasks[id] = asyncio.create_task(work)
+
+    def _tells_absent(self, claim: wire.Claim) -> bool:
+        """True if a report that says so is under way: what waits for the claim need not have it told again."""
+        sight = self._outbox.get(claim.id)
+        return (
+            sight is not None
+            and sight.seen == "absent"
+            and sight.error is None
+            and sight.revision == claim.revision
+        )
 
     async def _tell_absent(self, claim: wire.Claim) -> None:
         """Say that the thing is not there, after one more look: nothing works on it now, but something may have."""
@@ -590,6 +600,7 @@ class Agent:
             self._unlink(claim)
         self._acted.pop(id, None)
         self._failures.pop(id, None)
+        self.store.forget(id)
 
     def _forget_all(self) -> None:
         for memory in (

@@ -37,6 +37,8 @@ class Store:
                 5,
             ) from None
         self.id = self._identity(chance)
+        #: Claims that something may work on. Only who has the directory's lock makes files there.
+        self._busy = set(os.listdir(self._working))
 
     def _identity(self, chance: Chance) -> str:
         path = self.directory / "id"
@@ -55,6 +57,7 @@ class Store:
         Raises BlockingIOError if something works on the claim already.
         """
         path = self.directory / "working" / claim
+        self._busy.add(claim)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -66,6 +69,8 @@ class Store:
 
     def idle(self, claim: str) -> bool:
         """True if nothing works on the claim, not even a helper of an agent that died."""
+        if claim not in self._busy:
+            return True
         path = f"{self._working}/{claim}"
         try:
             fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -80,6 +85,10 @@ class Store:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
         return True
+
+    def forget(self, claim: str) -> None:
+        """The claim is closed: nothing will work on it any more."""
+        self._busy.discard(claim)
 
     def close(self) -> None:
         os.close(self._lock)

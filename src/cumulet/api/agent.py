@@ -109,8 +109,8 @@ async def claims(request: Request) -> Response:
 
 def _session(tx: Tx, agent: str, session: str) -> Row:
     row = tx.one(
-        "select session, sequence, silent, seen_at, revision, exists(select 1 from faults) as faults "
-        "from agents where id = :id",
+        "select session, sequence, silent, seen_at, revision, exists(select 1 from faults) as faults, "
+        f"{mode.IS_ON} as report_only from agents where id = :id",
         id=agent,
     )
     if row is None or row["session"] != session:
@@ -125,7 +125,7 @@ def _news(tx: Tx, agent: str, session: str, since: int, patience: float) -> tupl
     if row["revision"] <= since and since > 0:
         return wire.News(since, [], faults=rules), stale
     revision, served, more = ledger.feed(tx, agent, since)
-    if served and mode.report_only(tx) is not None:
+    if row["report_only"]:
         served = [msgspec.structs.replace(one, act=False) for one in served]
     return wire.News(revision, [_wire(one, agent) for one in served], more=more, faults=rules), stale
 

@@ -6,7 +6,7 @@ agent, so the row goes in the request's own transaction.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from cumulet.db.engine import Row, Tx
@@ -37,11 +37,12 @@ def remove(tx: Tx, id: str) -> None:
 def view(tx: Tx, id: str, limits: Limits, *, kind: str) -> plan.Thing | None:
     """The network, port, router or floating IP as its plan sees it; None if there is none."""
     table, claim_kind = KINDS[kind]
-    row = tx.one(f"select * from {table} where id = :id", id=id)
+    row = tx.row(table, id)
     if row is None:
         return None
     claims = ledger.of_holder(tx, id)
-    spec = _SPECS[kind](tx, row)
+    make, tables = _SPECS[kind]
+    spec = tx.memo(("spec", id), (table, *tables), lambda: make(tx, row))
     agent = agents.of_kind(tx, "network") if not claims else None
     status = _arrived(kind, row)
     return plan.Thing(
@@ -126,7 +127,13 @@ def _floatingip(tx: Tx, row: Row) -> dict[str, Any]:
     }
 
 
-_SPECS = {"network": _network, "port": _port, "router": _router, "floatingip": _floatingip}
+#: Holder kind → what makes its spec, and the tables that it reads besides the kind's own.
+_SPECS: Mapping[str, tuple[Callable[[Tx, Row], dict[str, Any]], tuple[str, ...]]] = {
+    "network": (_network, ()),
+    "port": (_port, ("fixed_ips", "port_security_groups", "trunks", "trunk_subports")),
+    "router": (_router, ("router_interfaces",)),
+    "floatingip": (_floatingip, ()),
+}
 
 
 def _needs(tx: Tx, kind: str, row: Row) -> tuple[str, ...]:

@@ -107,15 +107,27 @@ class Tx:
         Only what nobody else can change meanwhile may be remembered: rows that this transaction has locked,
         or of which it needs no newer ones than it has seen. A delete forgets everything, for it may cascade.
         """
-        stamp = self._deletes
-        for table in tables:
-            stamp += self._written.get(table, 0)
+        stamp = self._stamp(tables)
         found = self._memo.get(key)
         if found is not None and found[0] == stamp:
             return found[1]  # type: ignore[no-any-return]
         value = read()
         self._memo[key] = (stamp, value)
         return value
+
+    def row(self, table: str, key: str) -> Row | None:
+        """The row whose ``id`` is ``key``, or None; remembered as by ``memo``, and kept up by ``update``.
+
+        It is not the caller's to change.
+        """
+        sql = f"select * from {_checked(table)} where id = :key_"
+        return self.memo((table, key), (table,), lambda: self.one(sql, key_=key))
+
+    def _stamp(self, tables: tuple[str, ...]) -> int:
+        stamp = self._deletes
+        for table in tables:
+            stamp += self._written.get(table, 0)
+        return stamp
 
     def forget(self, table: str) -> None:
         """What was remembered of a table does not hold any more, although the table was not written."""
@@ -155,7 +167,13 @@ class Tx:
 
     def update(self, table: str, key: str, /, **changes: Any) -> int:
         """Change the row whose ``id`` is ``key``; return 1, or 0 if there is none."""
-        return self._do(_update(table, tuple(changes)), {**changes, "key_": key}).rowcount
+        found = self._memo.get((table, key))
+        known = found is not None and found[0] == self._stamp((table,))
+        changed = self._do(_update(table, tuple(changes)), {**changes, "key_": key}).rowcount
+        if known and found is not None and found[1] is not None:
+            row = {**found[1], **{name: _as_read(value) for name, value in changes.items()}}
+            self._memo[table, key] = (self._stamp((table,)), row)
+        return changed
 
     def delete(self, table: str, key: str, /) -> int:
         """Delete the row whose ``id`` is ``key``; return 1, or 0 if there is none. Raises StillHeld."""
@@ -192,8 +210,9 @@ class Tx:
         written = _writes(sql)
         if written is None:
             self._deletes += 1
-        elif written:
-            self._written[written] = self._written.get(written, 0) + 1
+        else:
+            for table in written:
+                self._written[table] = self._written.get(table, 0) + 1
         for value in params.values():
             if value.__class__ in _LISTS:
                 sql, params = _expand(sql, params)
@@ -222,16 +241,34 @@ def _update(table: str, columns: tuple[str, ...]) -> str:
     return f"update {_checked(table)} set {sets} where id = :key_"
 
 
+#: Tables whose rows can go without a change of others but these; tests compare it with the schema.
+CASCADES: dict[str, tuple[str, ...]] = {
+    "action_events": (),
+    "block_devices": (),
+    "consumers": ("allocations",),
+    "fixed_ips": (),
+    "interfaces": (),
+    "needs": (),
+}
+
+
 @lru_cache(maxsize=4096)
-def _writes(sql: str) -> str | None:
-    """The table that a statement writes; "" for none, None for a delete, which may reach others."""
+def _writes(sql: str) -> tuple[str, ...] | None:
+    """The tables that a statement writes; None for a delete that may reach any."""
     words = sql.split(None, 3)
     first = words[0].lower() if words else ""
     if first == "update":
-        return words[1]
+        return (words[1],)
     if first == "insert":
-        return words[2]
-    return "" if first in ("select", "with", "set") else None
+        return (words[2],)
+    if first == "delete" and words[2] in CASCADES:
+        return (words[2], *CASCADES[words[2]])
+    return () if first in ("select", "with", "set") else None
+
+
+def _as_read(value: Any) -> Any:
+    """A value of a column as the database gives it back."""
+    return msgspec.json.decode(msgspec.json.encode(value)) if value.__class__ in (dict, list) else value
 
 
 def _expand(sql: str, params: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
@@ -329,13 +366,11 @@ class SqliteDatabase(Database):
         """``write``, for callers that are not coroutines: the command line, tests."""
         tx = Tx(self._execute, self.dialect, self.chance)
         tx.settle = self.settle
-        with sqlite_errors():
-            self.connection.execute("begin immediate")
+        self._execute("begin immediate", {})
         try:
             result = function(tx, *args, **kwargs)
             _finish(tx)
-            with sqlite_errors():
-                self.connection.execute("commit")
+            self._execute("commit", {})
         except BaseException:
             if self.connection.in_transaction:
                 self.connection.execute("rollback")
@@ -361,8 +396,13 @@ class SqliteDatabase(Database):
             self.statements += tx.statements
 
     def _execute(self, sql: str, params: Mapping[str, Any]) -> Cursor:
-        with sqlite_errors():
+        try:
             return self.connection.execute(sql, params)
+        except sqlite3.Error as error:
+            told = _told(error)
+            if told is error:
+                raise
+            raise told from error
 
     def close(self) -> None:
         # The last writer folds the log into the file, so that a copy of the file alone is whole.
@@ -399,28 +439,20 @@ def connect_sqlite(
     return connection
 
 
-class sqlite_errors:
-    """Turns sqlite3's errors into ours."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if error is None or not isinstance(error, sqlite3.Error):
-            return
-        name = getattr(error, "sqlite_errorname", "")
-        if name in ("SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_PRIMARYKEY", "SQLITE_CONSTRAINT_ROWID"):
-            raise Duplicate(str(error)) from error
-        if name in ("SQLITE_CONSTRAINT_FOREIGNKEY", "SQLITE_CONSTRAINT_TRIGGER"):
-            raise StillHeld(str(error)) from error
-        if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-            raise Unavailable(
-                "The database is locked by another program; the request was not carried out."
-            ) from error
-        if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
-            raise Unavailable(
-                "The disk that holds the database is full or failing; the request was not carried out."
-            ) from error
+def _told(error: sqlite3.Error) -> Exception:
+    """An error of sqlite3 as ours, or itself."""
+    name = getattr(error, "sqlite_errorname", "")
+    if name in ("SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_PRIMARYKEY", "SQLITE_CONSTRAINT_ROWID"):
+        return Duplicate(str(error))
+    if name in ("SQLITE_CONSTRAINT_FOREIGNKEY", "SQLITE_CONSTRAINT_TRIGGER"):
+        return StillHeld(str(error))
+    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return Unavailable("The database is locked by another program; the request was not carried out.")
+    if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
+        return Unavailable(
+            "The disk that holds the database is full or failing; the request was not carried out."
+        )
+    return error
 
 
 class PostgresDatabase(Database):

@@ -301,6 +301,7 @@ def hear(tx: Tx, agent: str, reports: Sequence[Report]) -> list[str]:
             ids=tuple(ids),
         )
     claims = by_id(tx, ids)
+    changed: list[tuple[Claim, Claim]] = []
     unknown = []
     for report in reports:
         claim = claims.get(report.id)
@@ -309,29 +310,34 @@ def hear(tx: Tx, agent: str, reports: Sequence[Report]) -> list[str]:
                 unknown.append(report.id)
             continue
         after = heard(claim, report, tx.now)
-        if after is claim:
-            continue
-        claims[claim.id] = after
-        _store(tx, claim, after)
-    _close(tx, [claim for claim in claims.values() if not claim.wanted and claim.seen == "absent"])
+        if after is not claim:
+            claims[claim.id] = after
+            changed.append((claim, after))
+    closed = _closing(tx, [claim for claim in claims.values() if not claim.wanted and claim.seen == "absent"])
+    _store(tx, [(before, after) for before, after in changed if after.id not in closed])
+    _close(tx, closed)
     return unknown
 
 
-def _store(tx: Tx, before: Claim, after: Claim) -> None:
-    tx.update(
-        "claims", after.id, seen=after.seen, acted=after.acted, made=after.made, facts=dict(after.facts),
-        error=after.error, failing_since=after.failing_since, updated_at=tx.now,
-    )  # fmt: skip
-    if after.ready and not before.ready:
-        for others in _neighbours(tx, [after.id], upwards=True).values():
-            for other in others:
-                if awaits(other, after):
-                    _move(tx, other.agent, other.id)
-    if after.holder is not None:
-        holders.touch(tx, after.holder)
-    if after.seen == "absent" and before.seen != "absent" and after.kind in _COPIED:
-        # What was to be made from it cannot be any more.
-        _touch_copies(tx, [after.id])
+def _store(tx: Tx, changed: Sequence[tuple[Claim, Claim]]) -> None:
+    """Write down claims as they were heard of: pairs of before and after."""
+    for _, after in changed:
+        tx.update(
+            "claims", after.id, seen=after.seen, acted=after.acted, made=after.made, facts=dict(after.facts),
+            error=after.error, failing_since=after.failing_since, updated_at=tx.now,
+        )  # fmt: skip
+        if after.holder is not None:
+            holders.touch(tx, after.holder)
+    ready = {after.id: after for before, after in changed if after.ready and not before.ready}
+    for id, others in _neighbours(tx, list(ready), upwards=True).items():
+        for other in others:
+            if awaits(other, ready[id]):
+                _move(tx, other.agent, other.id)
+    # What was to be made from these cannot be any more.
+    _touch_copies(tx, [
+        after.id for before, after in changed
+        if after.seen == "absent" and before.seen != "absent" and after.kind in _COPIED
+    ])  # fmt: skip
 
 
 def _touch_copies(tx: Tx, ids: Sequence[str]) -> None:
@@ -342,15 +348,18 @@ def _touch_copies(tx: Tx, ids: Sequence[str]) -> None:
                 holders.touch(tx, other.holder)
 
 
-def _close(tx: Tx, claims: Sequence[Claim]) -> None:
-    """Close what can be closed; what needs something goes before it, so the highest rank comes first."""
-    if not claims:
-        return
+def _closing(tx: Tx, claims: Sequence[Claim]) -> dict[str, Claim]:
+    """Those that can be closed; what needs something goes before it, so the highest rank comes first."""
     needed_by = _neighbours(tx, [claim.id for claim in claims], upwards=True)
     closed: dict[str, Claim] = {}
     for claim in sorted(claims, key=lambda claim: -claim.rank):
         if closable(claim, [other for other in needed_by.get(claim.id, ()) if other.id not in closed]):
             closed[claim.id] = claim
+    return closed
+
+
+def _close(tx: Tx, closed: Mapping[str, Claim]) -> None:
+    """Close the claims, and what waited for that only."""
     if not closed:
         return
     needs = _neighbours(tx, [claim.id for claim in closed.values() if claim.needs], upwards=False)
@@ -373,15 +382,12 @@ def _close(tx: Tx, claims: Sequence[Claim]) -> None:
         if need.agent not in agents:
             _move(tx, need.agent, need.id)
     # Seen absent already, while something still needed it.
-    mine = by_id(tx, [need.id for need in waiting.values() if need.agent in agents])
-    _close(
-        tx,
-        [
-            need
-            for need in mine.values()
-            if need.seen == "absent" and need.id not in tx.moved.get(need.agent, ())
-        ],
-    )
+    absent = [
+        need
+        for need in by_id(tx, [need.id for need in waiting.values() if need.agent in agents]).values()
+        if need.seen == "absent" and need.id not in tx.moved.get(need.agent, ())
+    ]
+    _close(tx, _closing(tx, absent))
 
 
 def close_destroyed(tx: Tx, agent: str) -> int:
@@ -392,6 +398,6 @@ def close_destroyed(tx: Tx, agent: str) -> int:
         tx.run("update claims set seen = 'absent', acted = revision, error = null where id in :ids", ids=some)
         # What was given up in this very transaction need not be told: nobody is there to hear it.
         tx.moved.get(agent, set()).difference_update(some)
-        _close(tx, list(by_id(tx, some).values()))
+        _close(tx, _closing(tx, list(by_id(tx, some).values())))
         closed += len(some) - len(by_id(tx, some))
     return closed

@@ -12,6 +12,8 @@ from typing import Any
 from cumulet.db.engine import Tx
 
 _ROW = "report-only"
+#: The same question as ``report_only``, as a part of another statement.
+IS_ON = f"exists(select 1 from settings where id = '{_ROW}')"
 
 
 def report_only(tx: Tx) -> dict[str, Any] | None:

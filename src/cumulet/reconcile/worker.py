@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import structlog
 
-from cumulet.db.engine import Database, Tx
+from cumulet.db.engine import Database, Row, Tx
 from cumulet.errors import Unavailable
 from cumulet.reconcile import agents, holders, ledger, mode, sweep
 from cumulet.reconcile.plan import base
@@ -31,6 +31,9 @@ SETTLED = 200
 #: How long a holder rests after its reconcile failed, and the longest sleep of the worker, in seconds.
 PAUSE_AFTER_ERROR = 5.0
 LONGEST_SLEEP = 5.0
+
+
+_HOLDER = "select kind, project_id, due, rule, waiting, leaving_with, request_id from holders where id = :id"
 
 
 class Kind(msgspec.Struct, frozen=True):
@@ -91,19 +94,16 @@ class Reconciler:
         tx.rank = rank
         return False
 
-    def reconcile(self, tx: Tx, id: str, *, skip_locked: bool = False) -> None:
-        """Bring one holder as far as it gets without waiting."""
-        lock = tx.skip_locked if skip_locked else tx.for_update
-        row = tx.one(
-            f"select kind, project_id, due, rule, waiting, leaving_with from holders where id = :id{lock}",
-            id=id,
-        )
+    def reconcile(self, tx: Tx, id: str, row: Row | None = None) -> None:
+        """Bring one holder as far as it gets without waiting. ``row``: the holder's, locked, if that is known."""
+        row = row or tx.one(f"{_HOLDER}{tx.for_update}", id=id)
         if row is None:
             return
         kind = self.kinds[row["kind"]]
         for _ in range(ROUNDS):
             view = kind.view(tx, id, self.limits)
             if view is None:
+                tx.run("update holders set due = null where id = :id and due is not null", id=id)
                 return
             rule, step = base.decide(view, kind.rules)
             if isinstance(step, base.Wait | base.Rest):
@@ -192,12 +192,10 @@ def _resolve(
 
 
 def _due(tx: Tx, limit: int) -> tuple[list[str], float | None]:
-    """Holders that are due, and when the next one will be."""
-    ids = tx.values(
-        "select id from holders where due <= :now order by due limit :limit", now=tx.now, limit=limit
-    )
-    upcoming = tx.value("select min(due) from holders where due > :now", now=tx.now)
-    return ids, upcoming
+    """Holders that are due; or, if there are none, when the next one will be."""
+    rows = tx.all("select id, due from holders where due is not null order by due limit :limit", limit=limit)
+    ids = [row["id"] for row in rows if row["due"] <= tx.now]
+    return ids, rows[0]["due"] if rows and not ids else None
 
 
 class Worker:
@@ -246,14 +244,13 @@ class Worker:
             await self.db.write(_push_back, id)
 
     def _reconcile(self, tx: Tx, id: str) -> None:
-        row = tx.one(f"select due, request_id from holders where id = :id{tx.skip_locked}", id=id)
+        row = tx.one(f"{_HOLDER}{tx.skip_locked}", id=id)
         if row is None or row["due"] is None or row["due"] > tx.now:
             return  # another worker has it, or had it
-        tx.run("update holders set due = null where id = :id", id=id)
         # What is done now is still for the request that left it to be done.
         tx.request_id = row["request_id"]
         with structlog.contextvars.bound_contextvars(request_id=row["request_id"]):
-            self.reconciler.reconcile(tx, id)
+            self.reconciler.reconcile(tx, id, row)
             log.debug("reconciled", holder=id)
 
     async def judge(self, every: float) -> None:

@@ -74,7 +74,7 @@ def apply(tx: Tx, view: plan.Server, change: base.Change) -> None:
 
 
 def _place(tx: Tx, view: plan.Server) -> None:
-    row = tx.one("select * from servers where id = :id", id=view.id)
+    row = tx.row("servers", view.id)
     assert row is not None
     found = scheduling.place(tx, view.id, row["project_id"], row["user_id"], _ask(tx, row))
     if isinstance(found, Refused):

@@ -14,7 +14,7 @@ from cumulet.values import AgentView, Claim, Limits
 
 def view(tx: Tx, id: str, limits: Limits) -> plan.Server | None:
     """The server as its plan sees it; None if there is none."""
-    row = tx.memo(("server", id), ("servers",), lambda: tx.one("select * from servers where id = :id", id=id))
+    row = tx.row("servers", id)
     if row is None:
         return None
     claims = ledger.of_holder(tx, id)
