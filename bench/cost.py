@@ -15,12 +15,13 @@ import json
 import pstats
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx2
+import uvloop
 
 from cumulet import config as settings
 from cumulet import logs
@@ -75,7 +76,7 @@ class Bench:
         """Until nobody does anything any more."""
         step = 0.0 if self.db.dialect == "sqlite" else 0.005
         quiet, before = 0, -1
-        while quiet < (100 if step == 0 else 20):
+        while quiet < (40 if step == 0 else 20):
             await asyncio.sleep(step)
             quiet = quiet + 1 if self.db.statements == before else 0
             before = self.db.statements
@@ -264,9 +265,15 @@ def main() -> None:
         with cluster() as url:
             with psycopg.connect(url + "/postgres", autocommit=True) as connection:
                 connection.execute("create database bench")
-            asyncio.run(run(given, f"{url}/bench"))
+            main_loop(run(given, f"{url}/bench"))
     else:
-        asyncio.run(run(given, None))
+        main_loop(run(given, None))
+
+
+def main_loop(work: Coroutine[Any, Any, None]) -> None:
+    """On the loop that the real process has."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(work)
 
 
 if __name__ == "__main__":

@@ -329,10 +329,11 @@ async def test_what_compute_does_with_a_port_that_it_made(db: Database) -> None:
         project = cloud.project("demo")
 
         def create(tx: Tx) -> Row:
-            return ports.create_for_server(
+            id = ports.create_for_server(
                 tx, project_id=project, network_id=network_id, server_id="s1", zone="nova", security_group_ids=[],
                 dns_name="web",
             )  # fmt: skip
+            return ports.read(tx, id)
 
         made = await db.write(create)
         assert (made["device_id"], made["device_owner"]) == ("s1", "compute:nova")
@@ -390,7 +391,7 @@ async def test_the_ports_of_many_servers_in_four_statements(db: Database) -> Non
                 ports.create_for_server(
                     tx, project_id=cloud.project("demo"), network_id=network_id, server_id=server, zone="nova",
                     security_group_ids=[],
-                )["id"]
+                )
                 for server in ("s1", "s1", "s2")
             ]  # fmt: skip
 

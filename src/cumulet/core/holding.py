@@ -6,7 +6,7 @@ agent, so the row goes in the request's own transaction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from cumulet.db.engine import Row, Tx
@@ -41,8 +41,7 @@ def view(tx: Tx, id: str, limits: Limits, *, kind: str) -> plan.Thing | None:
     if row is None:
         return None
     claims = ledger.of_holder(tx, id)
-    make, tables = _SPECS[kind]
-    spec = tx.memo(("spec", id), (table, *tables), lambda: make(tx, row))
+    spec = _SPECS[kind](tx, row)
     agent = agents.of_kind(tx, "network") if not claims else None
     status = _arrived(kind, row)
     return plan.Thing(
@@ -77,29 +76,33 @@ def _network(tx: Tx, row: Row) -> dict[str, Any]:
 
 
 def _port(tx: Tx, row: Row) -> dict[str, Any]:
+    tables = ("fixed_ips", "port_security_groups", "trunks", "trunk_subports")
+    return {
+        "network": row["network_id"],
+        "mac": row["mac_address"],
+        "host": row["binding_host"],
+        "up": row["admin_state_up"],
+        "port_security": row["port_security_enabled"],
+        "pairs": row["allowed_address_pairs"],
+        **tx.memo(("spec", row["id"]), tables, lambda: _around_port(tx, row["id"])),
+    }
+
+
+def _around_port(tx: Tx, id: str) -> dict[str, Any]:
+    """What a port's spec says that is not in its own row."""
     addresses = tx.values(
-        "select address from fixed_ips where port_id = :id order by position, address", id=row["id"]
+        "select address from fixed_ips where port_id = :id order by position, address", id=id
     )
     groups = tx.values(
         "select security_group_id from port_security_groups where port_id = :id order by security_group_id",
-        id=row["id"],
+        id=id,
     )
     carried = tx.one(
         "select t.port_id as parent, s.segmentation_id as vlan from trunk_subports s "
         "join trunks t on t.id = s.trunk_id where s.port_id = :id",
-        id=row["id"],
+        id=id,
     )
-    return {
-        "network": row["network_id"],
-        "mac": row["mac_address"],
-        "addresses": addresses,
-        "host": row["binding_host"],
-        "groups": groups,
-        "up": row["admin_state_up"],
-        "port_security": row["port_security_enabled"],
-        "pairs": row["allowed_address_pairs"],
-        **(carried or {}),
-    }
+    return {"addresses": addresses, "groups": groups, **(carried or {})}
 
 
 def _router(tx: Tx, row: Row) -> dict[str, Any]:
@@ -127,13 +130,7 @@ def _floatingip(tx: Tx, row: Row) -> dict[str, Any]:
     }
 
 
-#: Holder kind → what makes its spec, and the tables that it reads besides the kind's own.
-_SPECS: Mapping[str, tuple[Callable[[Tx, Row], dict[str, Any]], tuple[str, ...]]] = {
-    "network": (_network, ()),
-    "port": (_port, ("fixed_ips", "port_security_groups", "trunks", "trunk_subports")),
-    "router": (_router, ("router_interfaces",)),
-    "floatingip": (_floatingip, ()),
-}
+_SPECS = {"network": _network, "port": _port, "router": _router, "floatingip": _floatingip}
 
 
 def _needs(tx: Tx, kind: str, row: Row) -> tuple[str, ...]:

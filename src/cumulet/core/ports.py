@@ -156,7 +156,7 @@ def show(tx: Tx, rights: Rights, id: str) -> Row:
     return _complete(tx, [find(tx, rights, id)])[0]
 
 
-def _read(tx: Tx, id: str) -> Row:
+def read(tx: Tx, id: str) -> Row:
     """The port, complete, whoever asks."""
     rows = tx.all(f"select {NOUN.select} from {NOUN.source} where n.id = :id", id=id)
     if not rows:
@@ -280,7 +280,7 @@ def insert(tx: Tx, network: Row, project_id: str, item: Item, rights: Rights | N
         **stamps(tx),
     )  # fmt: skip
     addresses.store(tx, id, found)
-    securitygroups.set_of_port(tx, id, group_ids)
+    securitygroups.add_to_port(tx, id, group_ids)
     if item.get("tags"):
         set_tags(tx, NOUN.many, id, item["tags"])
     return id
@@ -497,8 +497,8 @@ def _has_device(tx: Tx, row: Row) -> bool:
 def create_for_server(
     tx: Tx, *, project_id: str, network_id: str, server_id: str, zone: str, security_group_ids: Sequence[str],
     fixed_ip: str | None = None, dns_name: str = "", is_admin: bool = False,
-) -> Row:  # fmt: skip
-    """A port for a server that named only the network; complete. Its quota is checked, its address chosen.
+) -> str:  # fmt: skip
+    """A port for a server that named only the network; returns its id. Its quota is checked, its address chosen.
 
     No ``security_group_ids``: the project's default group. Raises NotFound for a network that the project
     cannot use, OverQuota, Invalid, Conflict.
@@ -517,7 +517,7 @@ def create_for_server(
     id = insert(tx, network[0], project_id, Item(values))
     # Nobody can reach it before the server has a host, and then it is told with its host at once.
     tx.unsettled.pop(id, None)
-    return _read(tx, id)
+    return id
 
 
 def take(tx: Tx, port_id: str, *, server_id: str, zone: str, project_id: str, is_admin: bool) -> Row:
@@ -544,7 +544,7 @@ def take(tx: Tx, port_id: str, *, server_id: str, zone: str, project_id: str, is
         )
     bump(tx, "ports", port_id, device_id=server_id, device_owner=f"compute:{zone}")
     holders.touch(tx, port_id)
-    return _read(tx, port_id)
+    return read(tx, port_id)
 
 
 def name(tx: Tx, port_id: str, server_id: str, hostname: str) -> str:

@@ -312,6 +312,11 @@ def of_port(tx: Tx, rights: Rights | None, project_id: str, ids: Iterable[str]) 
 def set_of_port(tx: Tx, port_id: str, ids: Sequence[str]) -> None:
     """Give a port these groups and no others."""
     tx.run("delete from port_security_groups where port_id = :id", id=port_id)
+    add_to_port(tx, port_id, ids)
+
+
+def add_to_port(tx: Tx, port_id: str, ids: Sequence[str]) -> None:
+    """Give a port these groups, which it does not have."""
     for id in ids:
         tx.insert("port_security_groups", port_id=port_id, security_group_id=id)
 

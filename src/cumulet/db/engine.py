@@ -42,6 +42,8 @@ Dialect = Literal["sqlite", "postgresql"]
 
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_][a-z0-9_]*)")
 _NAME = re.compile(r"[a-z_][a-z0-9_]*\Z")
+#: A parameter that stands for a list.
+_LIST = re.compile(r"\bin\s+:([a-z_][a-z0-9_]*)", re.IGNORECASE)
 #: The id of the user's request that the present task serves. It goes with what the request leads to: into the rows of
 #: holders and claims, through the worker, to the agents, and into their logs.
 REQUEST_ID: ContextVar[str | None] = ContextVar("request_id", default=None)
@@ -71,9 +73,15 @@ class Tx:
     """One open transaction."""
 
     def __init__(
-        self, execute: Callable[[str, Mapping[str, Any]], Cursor], dialect: Dialect, chance: Chance
+        self,
+        execute: Callable[[str, Mapping[str, Any]], Cursor],
+        dialect: Dialect,
+        chance: Chance,
+        columns: dict[str, tuple[str, ...]],
     ) -> None:
         self._execute = execute
+        #: Names of the columns that a statement gives, by its text.
+        self._columns = columns
         self.dialect = dialect
         self.chance = chance
         #: The one time of this transaction, in seconds since the epoch.
@@ -100,6 +108,8 @@ class Tx:
         self._written: dict[str, int] = {}
         self._deletes = 0
         self._memo: dict[Any, tuple[int, Any]] = {}
+        #: What a module remembers for the rest of the transaction, and keeps up itself.
+        self.remembered: dict[str, Any] = {}
 
     def memo(self, key: Any, tables: tuple[str, ...], read: Callable[[], R]) -> R:
         """What ``read()`` gives, remembered in this transaction until one of the tables is written in it.
@@ -140,8 +150,13 @@ class Tx:
     def all(self, sql: str, /, **params: Any) -> list[Row]:
         """Execute; return the rows."""
         cursor = self._do(sql, params)
-        names = [column[0] for column in cursor.description]
-        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+        rows = cursor.fetchall()
+        if not rows:
+            return []
+        names = self._columns.get(sql)
+        if names is None or len(names) != len(rows[0]):
+            names = self._columns[sql] = tuple(column[0] for column in cursor.description)
+        return [dict(zip(names, row, strict=True)) for row in rows]
 
     def one(self, sql: str, /, **params: Any) -> Row | None:
         """Execute; return the first row, or None."""
@@ -171,7 +186,7 @@ class Tx:
         known = found is not None and found[0] == self._stamp((table,))
         changed = self._do(_update(table, tuple(changes)), {**changes, "key_": key}).rowcount
         if known and found is not None and found[1] is not None:
-            row = {**found[1], **{name: _as_read(value) for name, value in changes.items()}}
+            row = {**found[1], **{name: as_read(value) for name, value in changes.items()}}
             self._memo[table, key] = (self._stamp((table,)), row)
         return changed
 
@@ -207,20 +222,13 @@ class Tx:
 
     def _do(self, sql: str, params: Mapping[str, Any]) -> Cursor:
         self.statements += 1
-        written = _writes(sql)
+        written, lists = _known(sql)
         if written is None:
             self._deletes += 1
         else:
             for table in written:
                 self._written[table] = self._written.get(table, 0) + 1
-        for value in params.values():
-            if value.__class__ in _LISTS:
-                sql, params = _expand(sql, params)
-                break
-        return self._execute(sql, params)
-
-
-_LISTS = (tuple, set, frozenset)
+        return self._execute(*_expand(sql, params, lists)) if lists else self._execute(sql, params)
 
 
 def _checked(name: str) -> str:
@@ -241,20 +249,38 @@ def _update(table: str, columns: tuple[str, ...]) -> str:
     return f"update {_checked(table)} set {sets} where id = :key_"
 
 
-#: Tables whose rows can go without a change of others but these; tests compare it with the schema.
+#: What goes, or is changed, with the rows of some tables; tests compare it with the schema.
 CASCADES: dict[str, tuple[str, ...]] = {
     "action_events": (),
-    "block_devices": (),
+    "block_devices": ("block_devices",),
+    "claims": ("held_ips", "needs"),
     "consumers": ("allocations",),
     "fixed_ips": (),
+    "holders": (),
     "interfaces": (),
     "needs": (),
+    "network_tags": (),
+    "port_security_groups": (),
+    "ports": (
+        "fixed_ips",
+        "floatingips",
+        "interfaces",
+        "port_security_groups",
+        "router_interfaces",
+        "trunk_subports",
+        "trunks",
+    ),
+    "servers": ("block_devices", "interfaces", "server_tags"),
 }
 
 
 @lru_cache(maxsize=4096)
+def _known(sql: str) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
+    """The tables that a statement writes, None for a delete that may reach any; and its list parameters."""
+    return _writes(sql), tuple(dict.fromkeys(_LIST.findall(sql)))
+
+
 def _writes(sql: str) -> tuple[str, ...] | None:
-    """The tables that a statement writes; None for a delete that may reach any."""
     words = sql.split(None, 3)
     first = words[0].lower() if words else ""
     if first == "update":
@@ -266,22 +292,20 @@ def _writes(sql: str) -> tuple[str, ...] | None:
     return () if first in ("select", "with", "set") else None
 
 
-def _as_read(value: Any) -> Any:
+def as_read(value: Any) -> Any:
     """A value of a column as the database gives it back."""
     return msgspec.json.decode(msgspec.json.encode(value)) if value.__class__ in (dict, list) else value
 
 
-def _expand(sql: str, params: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+def _expand(sql: str, params: Mapping[str, Any], lists: tuple[str, ...]) -> tuple[str, Mapping[str, Any]]:
     """Write out list parameters; an empty list becomes a select that finds nothing."""
-    flat: dict[str, Any] = {}
+    flat = dict(params)
     sizes: list[tuple[str, int]] = []
-    for name, value in params.items():
-        if value.__class__ in _LISTS:
-            sizes.append((name, len(value)))
-            for i, item in enumerate(value):
-                flat[f"{name}_{i}"] = item
-        else:
-            flat[name] = value
+    for name in lists:
+        items = flat.pop(name)
+        sizes.append((name, len(items)))
+        for i, item in enumerate(items):
+            flat[f"{name}_{i}"] = item
     return _expanded(sql, tuple(sizes)), flat
 
 
@@ -305,6 +329,11 @@ class Database:
     #: What was done since the process began, for its metrics.
     statements = 0
     commits = 0
+
+    def __init__(self, chance: Chance) -> None:
+        self.chance = chance
+        self.wake = Wake()
+        self.columns: dict[str, tuple[str, ...]] = {}
 
     async def write(
         self, function: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs
@@ -352,8 +381,7 @@ class SqliteDatabase(Database):
     dialect: Dialect = "sqlite"
 
     def __init__(self, path: Path | None, chance: Chance, *, busy_seconds: float = 2.0) -> None:
-        self.chance = chance
-        self.wake = Wake()
+        super().__init__(chance)
         self.path = path
         self.connection = connect_sqlite(path, busy_seconds=busy_seconds)
 
@@ -364,7 +392,7 @@ class SqliteDatabase(Database):
 
     def write_now(self, function: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """``write``, for callers that are not coroutines: the command line, tests."""
-        tx = Tx(self._execute, self.dialect, self.chance)
+        tx = Tx(self._execute, self.dialect, self.chance, self.columns)
         tx.settle = self.settle
         self._execute("begin immediate", {})
         try:
@@ -389,7 +417,7 @@ class SqliteDatabase(Database):
 
     def read_now(self, function: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """``read``, for callers that are not coroutines. Nothing else can run meanwhile, so no BEGIN is needed."""
-        tx = Tx(self._execute, self.dialect, self.chance)
+        tx = Tx(self._execute, self.dialect, self.chance, self.columns)
         try:
             return function(tx, *args, **kwargs)
         finally:
@@ -467,9 +495,8 @@ class PostgresDatabase(Database):
             import psycopg_pool
         except ImportError as error:
             raise Refused("PostgreSQL needs the extra: pip install 'cumulet[postgres]'", 2) from error
+        super().__init__(chance)
         self._psycopg = psycopg
-        self.chance = chance
-        self.wake = Wake()
         self.url = url
         #: Marks the notifications of this process, which need not come back to it.
         self.process = chance.token(4)
@@ -548,7 +575,7 @@ class PostgresDatabase(Database):
 
             if not keep:
                 cursor.execute("set transaction isolation level repeatable read read only")
-            tx = Tx(execute, self.dialect, self.chance)
+            tx = Tx(execute, self.dialect, self.chance, self.columns)
             tx.settle = self.settle if keep else None
             result = function(tx, *args, **kwargs)
             _finish(tx)

@@ -59,9 +59,8 @@ def touch_all(tx: Tx, ids: list[str]) -> None:
 
 def remove(tx: Tx, id: str) -> None:
     """The holder is no more; its kind's row has gone before it. Raises StillHeld while it holds a claim."""
-    with_ = tx.value("select leaving_with from holders where id = :id", id=id)
+    with_ = tx.value("delete from holders where id = :id returning leaving_with", id=id)
     tx.unsettled.pop(id, None)
-    tx.delete("holders", id)
     tx.wakes.add(id)
     if with_ is not None:
         touch(tx, with_)

@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from cumulet.db.engine import Row, Tx, chunks
+from cumulet.db.engine import Row, Tx, as_read, chunks
 from cumulet.reconcile import holders
 from cumulet.values import KEEPS_DATA, Claim, Report
 
@@ -75,6 +75,8 @@ _COLUMNS = (
     "failing_since", "part", "is_left", "request_id",
 )  # fmt: skip
 _QUALIFIED = ", ".join(f"c.{name}" for name in _COLUMNS)
+#: Of a neighbour nobody asks what exactly is wanted, and that is most of a row.
+_NEIGHBOUR = ", ".join(f"c.{name}" for name in _COLUMNS if name != "spec")
 #: A claim comes once for each claim that it needs.
 _SELECT = f"select {_QUALIFIED}, e.needs from claims c left join needs e on e.claim = c.id"
 
@@ -85,7 +87,7 @@ def _claim(tx: Tx, row: Row, needs: tuple[str, ...]) -> Claim:
     moved = row["id"] in tx.moved.get(row["agent"], ())
     return Claim(
         id=row["id"], kind=row["kind"], holder=row["holder"], agent=row["agent"], wanted=row["wanted"],
-        revision=row["revision"] + moved, seen=row["seen"], acted=row["acted"], made=row["made"], spec=row["spec"],
+        revision=row["revision"] + moved, seen=row["seen"], acted=row["acted"], made=row["made"], spec=row.get("spec", {}),
         facts=row["facts"], error=row["error"], failing_since=row["failing_since"], needs=needs,
         part=row["part"], left=row["is_left"], request_id=row["request_id"] or "",
     )  # fmt: skip
@@ -105,13 +107,22 @@ def _read(tx: Tx, condition: str, **params: Any) -> list[Claim]:
 def of_holder(tx: Tx, holder: str) -> tuple[Claim, ...]:
     """All open claims of a holder, in the order in which they are made.
 
-    For whoever has the holder locked: what is read is remembered until the ledger is written.
+    For whoever has the holder locked: what is read is remembered, and follows what is written here.
     """
-    return tx.memo(("claims", holder), ("claims", "needs"), lambda: _of_holder(tx, holder))
+    remembered = _remembered(tx)
+    found = remembered.get(holder)
+    if found is None:
+        found = remembered[holder] = _ordered(_read(tx, "where c.holder = :holder", holder=holder))
+    return found
 
 
-def _of_holder(tx: Tx, holder: str) -> tuple[Claim, ...]:
-    claims = _read(tx, "where c.holder = :holder", holder=holder)
+def _remembered(tx: Tx) -> dict[str, tuple[Claim, ...]]:
+    """Claims by holder, as far as this transaction knows them."""
+    found: dict[str, tuple[Claim, ...]] = tx.remembered.setdefault("claims", {})
+    return found
+
+
+def _ordered(claims: Iterable[Claim]) -> tuple[Claim, ...]:
     return tuple(sorted(claims, key=lambda claim: (claim.rank, claim.part, claim.id)))
 
 
@@ -124,12 +135,12 @@ def by_id(tx: Tx, ids: Collection[str]) -> dict[str, Claim]:
 
 
 def _neighbours(tx: Tx, ids: Collection[str], *, upwards: bool) -> dict[str, list[Claim]]:
-    """Per claim those that need it (``upwards``), or those that it needs."""
+    """Per claim those that need it (``upwards``), or those that it needs; without their specs and needs."""
     mine, other = ("needs", "claim") if upwards else ("claim", "needs")
     found: dict[str, list[Claim]] = {}
     for some in chunks(ids):
         for row in tx.all(
-            f"select n.{mine} as mine, {_QUALIFIED} from needs n join claims c on c.id = n.{other} "
+            f"select n.{mine} as mine, {_NEIGHBOUR} from needs n join claims c on c.id = n.{other} "
             f"where n.{mine} in :ids",
             ids=some,
         ):
@@ -179,15 +190,31 @@ def feed(tx: Tx, agent: str, since: int, limit: int = 500) -> tuple[int, list[Se
 # --- writing ---
 
 
-def _move(tx: Tx, agent: str, claim: str) -> None:
+def _move(tx: Tx, claim: str, agent: str, holder: str | None) -> None:
+    """The claim gets its agent's next revision; what is remembered of its holder's claims is forgotten."""
     tx.moved.setdefault(agent, set()).add(claim)
     tx.forget("claims")
     tx.before_commit["ledger"] = _flush
+    if holder is not None:
+        _remembered(tx).pop(holder, None)
+
+
+def _change(tx: Tx, before: Claim, **changes: Any) -> None:
+    """Move a claim that was written, and remember it as it is now."""
+    known = _remembered(tx).get(before.holder) if before.holder is not None else None
+    moved = before.id in tx.moved.get(before.agent, ())
+    _move(tx, before.id, before.agent, before.holder)
+    if known is None or before.holder is None:
+        return
+    now = next((claim for claim in known if claim.id == before.id), before)
+    now = msgspec.structs.replace(now, revision=now.revision + (not moved), **changes)
+    _remembered(tx)[before.holder] = _ordered((*(c for c in known if c.id != now.id), now))
 
 
 def _flush(tx: Tx) -> None:
     """Give everything that moved its agent's next revision. Last in the transaction, for it locks the counters."""
     moved, tx.moved = tx.moved, {}
+    _remembered(tx).clear()
     for agent in sorted(moved):
         row = tx.one(
             "update agents set revision = revision + 1 where id = :id returning revision, destroyed", id=agent
@@ -213,9 +240,17 @@ def open(
         "claims", id=id, kind=kind, holder=holder, opened_for=holder, project_id=project_id, agent=agent,
         spec=dict(spec), part=part, request_id=tx.request_id, created_at=tx.now, updated_at=tx.now,
     )  # fmt: skip
-    for need in needs:
+    needed = tuple(sorted(set(needs)))
+    for need in needed:
         tx.insert("needs", claim=id, needs=need)
-    _move(tx, agent, id)
+    known = _remembered(tx).get(holder)
+    _move(tx, id, agent, holder)
+    if known is not None:
+        claim = Claim(
+            id=id, kind=kind, holder=holder, agent=agent, wanted=True, revision=1, spec=as_read(dict(spec)),
+            needs=needed, part=part, request_id=tx.request_id or "",
+        )  # fmt: skip
+        _remembered(tx)[holder] = _ordered((*known, claim))
     return id
 
 
@@ -225,17 +260,19 @@ def open_debt(tx: Tx, *, id: str, kind: str, agent: str) -> None:
         "claims", id=id, kind=kind, opened_for=id, agent=agent, wanted=False, seen="present", made=True, is_left=True,
         left_reason="an orphan, removed by the operator", created_at=tx.now, updated_at=tx.now,
     )  # fmt: skip
-    _move(tx, agent, id)
+    _move(tx, id, agent, None)
 
 
 def respec(tx: Tx, claim: Claim, spec: Mapping[str, Any], needs: Iterable[str] = ()) -> None:
     """Want the thing to be different; ``needs`` are added to what it needs."""
     request = tx.request_id or claim.request_id or None
     tx.update("claims", claim.id, spec=dict(spec), request_id=request, updated_at=tx.now)
-    for need in needs:
-        if need not in claim.needs:
-            tx.insert("needs", claim=claim.id, needs=need)
-    _move(tx, claim.agent, claim.id)
+    added = sorted(set(needs).difference(claim.needs))
+    for need in added:
+        tx.insert("needs", claim=claim.id, needs=need)
+    _change(
+        tx, claim, spec=as_read(dict(spec)), needs=tuple(sorted((*claim.needs, *added))), request_id=request or "",
+    )  # fmt: skip
 
 
 def unwant(tx: Tx, claims: Iterable[Claim]) -> None:
@@ -251,7 +288,8 @@ def unwant(tx: Tx, claims: Iterable[Claim]) -> None:
         now=tx.now, request=tx.request_id, ids=ids,
     )  # fmt: skip
     for claim in wanted:
-        _move(tx, claim.agent, claim.id)
+        request = tx.request_id or claim.request_id
+        _change(tx, claim, wanted=False, failing_since=None, error=None, request_id=request)
     # Another holder may be copying from what goes now.
     sources = [claim.id for claim in wanted if claim.kind in KEEPS_DATA]
     if sources:
@@ -263,21 +301,27 @@ def drop_need(tx: Tx, claim: str, needs: str) -> None:
     tx.run("delete from needs where claim = :claim and needs = :needs", claim=claim, needs=needs)
     rows = {
         row["id"]: row
-        for row in tx.all("select id, agent, wanted from claims where id in :ids", ids=(claim, needs))
+        for row in tx.all("select id, agent, holder, wanted from claims where id in :ids", ids=(claim, needs))
     }
+    for row in rows.values():
+        _remembered(tx).pop(row["holder"], None)
     if needs not in rows or claim not in rows:
         return
-    if not rows[needs]["wanted"]:
-        _move(tx, rows[needs]["agent"], needs)
-    if rows[needs]["agent"] == rows[claim]["agent"]:
+    needed, needing = rows[needs], rows[claim]
+    if not needed["wanted"]:
+        _move(tx, needs, needed["agent"], needed["holder"])
+    if needed["agent"] == needing["agent"]:
         # Their agent orders the two itself, so it must know.
-        _move(tx, rows[claim]["agent"], claim)
+        _move(tx, claim, needing["agent"], needing["holder"])
 
 
 def leave(tx: Tx, claim: Claim, reason: str) -> None:
     """Stop waiting for the claim: it becomes a debt of its agent, and its holder may go."""
     unwant(tx, [claim])
     tx.update("claims", claim.id, holder=None, is_left=True, left_reason=reason, updated_at=tx.now)
+    known = _remembered(tx).get(claim.holder) if claim.holder is not None else None
+    if known is not None and claim.holder is not None:
+        _remembered(tx)[claim.holder] = tuple(other for other in known if other.id != claim.id)
     if tx.value("select destroyed from agents where id = :id", id=claim.agent):
         close_destroyed(tx, claim.agent)
 
@@ -285,6 +329,7 @@ def leave(tx: Tx, claim: Claim, reason: str) -> None:
 def hand_over(tx: Tx, claim: str, holder: str) -> None:
     """Another holder waits for the claim from now on."""
     tx.update("claims", claim, holder=holder, updated_at=tx.now)
+    _remembered(tx).clear()
     holders.touch(tx, holder)
 
 
@@ -326,13 +371,14 @@ def _store(tx: Tx, changed: Sequence[tuple[Claim, Claim]]) -> None:
             "claims", after.id, seen=after.seen, acted=after.acted, made=after.made, facts=dict(after.facts),
             error=after.error, failing_since=after.failing_since, updated_at=tx.now,
         )  # fmt: skip
+        _remembered(tx).clear()
         if after.holder is not None:
             holders.touch(tx, after.holder)
     ready = {after.id: after for before, after in changed if after.ready and not before.ready}
     for id, others in _neighbours(tx, list(ready), upwards=True).items():
         for other in others:
             if awaits(other, ready[id]):
-                _move(tx, other.agent, other.id)
+                _move(tx, other.id, other.agent, other.holder)
     # What was to be made from these cannot be any more.
     _touch_copies(tx, [
         after.id for before, after in changed
@@ -366,6 +412,7 @@ def _close(tx: Tx, closed: Mapping[str, Claim]) -> None:
     # Edges first: within one statement the order of rows is not ours to choose.
     tx.run("delete from needs where claim in :ids", ids=tuple(closed))
     tx.run("delete from claims where id in :ids", ids=tuple(closed))
+    _remembered(tx).clear()
     for claim in closed.values():
         tx.moved.get(claim.agent, set()).discard(claim.id)
         tx.wakes.add(claim.id)
@@ -380,7 +427,7 @@ def _close(tx: Tx, closed: Mapping[str, Claim]) -> None:
     agents = {claim.agent for claim in closed.values()}
     for need in waiting.values():
         if need.agent not in agents:
-            _move(tx, need.agent, need.id)
+            _move(tx, need.id, need.agent, need.holder)
     # Seen absent already, while something still needed it.
     absent = [
         need
@@ -396,6 +443,7 @@ def close_destroyed(tx: Tx, agent: str) -> int:
     closed = 0
     for some in chunks(ids):
         tx.run("update claims set seen = 'absent', acted = revision, error = null where id in :ids", ids=some)
+        _remembered(tx).clear()
         # What was given up in this very transaction need not be told: nobody is there to hear it.
         tx.moved.get(agent, set()).difference_update(some)
         _close(tx, _closing(tx, list(by_id(tx, some).values())))

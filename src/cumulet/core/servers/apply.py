@@ -28,8 +28,7 @@ def apply(tx: Tx, view: plan.Server, change: base.Change) -> None:
         case plan.Place():
             _place(tx, view)
         case plan.BindPort():
-            host = tx.value("select name from agents where id = :id", id=change.host)
-            ports.bind(tx, change.port, host)
+            ports.bind(tx, change.port, view.agents[change.host].name)
             holders.now(tx, change.port)
         case plan.UnbindPort():
             ports.unbind(tx, change.port)

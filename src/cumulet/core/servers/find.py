@@ -18,7 +18,10 @@ def missing(id: str) -> NotFound:
 
 def find(tx: Tx, caller: Caller, id: str) -> Row:
     """The server's row, if the caller may know of it. Raises NotFound."""
-    row = tx.one("select * from servers where id = :id", id=id)
+    return _seen(tx.one("select * from servers where id = :id", id=id), caller, id)
+
+
+def _seen(row: Row | None, caller: Caller, id: str) -> Row:
     if row is None or not caller.sees(row["project_id"]):
         raise missing(id)
     return row
@@ -27,7 +30,7 @@ def find(tx: Tx, caller: Caller, id: str) -> Row:
 def locked(tx: Tx, caller: Caller, id: str) -> Row:
     """The same, and nobody else changes the server until the end of the transaction. Raises NotFound."""
     tx.lock("holders", id)
-    return find(tx, caller, id)
+    return _seen(tx.row("servers", id), caller, id)
 
 
 def refuse_locked(caller: Caller, row: Row) -> None:

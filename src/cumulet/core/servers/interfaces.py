@@ -70,7 +70,7 @@ def attach(tx: Tx, caller: Caller, server_id: str, asked: Nic) -> Interface:
         raise Invalid(f"A server has at most {networking.MOST} interfaces.")
     port = networking.plug(tx, caller, server, nic, position=position, in_use=Conflict)
     _begin(tx, caller, server, "attach_interface")
-    return _interface(port, nic.tag)
+    return _interface(ports.read(tx, port), nic.tag)
 
 
 def _is_there(tx: Tx, caller: Caller, server: Row, port: str) -> bool:

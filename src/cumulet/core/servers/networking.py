@@ -124,8 +124,8 @@ def plug(
     position: int,
     group_ids: Sequence[str] = (),
     in_use: type[CumuletError] = Invalid,
-) -> Row:
-    """Give the server an interface; return its port.
+) -> str:
+    """Give the server an interface; return its port's id.
 
     Raises Invalid for a port or address that cannot be had, Conflict for a port that something else has, OverQuota;
     ``in_use``: what is raised for an address that something else has.
@@ -140,9 +140,10 @@ def plug(
             )  # fmt: skip
             if not port["fixed_ips"]:
                 raise Invalid(f"Port {nic.port} requires a FixedIP in order to be used.")
+            port_id = nic.port
             named = ports.name(tx, nic.port, server["id"], server["hostname"])
         else:
-            port = ports.create_for_server(
+            port_id = ports.create_for_server(
                 tx, project_id=server["project_id"], network_id=str(nic.network), server_id=server["id"], zone=zone,
                 security_group_ids=list(group_ids), fixed_ip=nic.fixed_ip, dns_name=server["hostname"],
                 is_admin=caller.is_admin,
@@ -154,10 +155,10 @@ def plug(
             raise in_use(error.message) from None
         raise
     tx.insert(
-        "interfaces", id=tx.uuid(), server_id=server["id"], position=position, port_id=port["id"],
+        "interfaces", id=tx.uuid(), server_id=server["id"], position=position, port_id=port_id,
         made_by_us=nic.port is None, named=named, tag=nic.tag, created_at=tx.now,
     )  # fmt: skip
-    return port
+    return port_id
 
 
 def next_position(tx: Tx, server_id: str) -> int:

@@ -12,7 +12,7 @@ def record(tx: Tx, id: str) -> None:
 
     Raises StillHeld if the ledger has a claim of it: the last safeguard.
     """
-    row = tx.one("select * from servers where id = :id", id=id)
+    row = tx.row("servers", id)
     assert row is not None
     shown = {name: value for name, value in row.items() if name not in ("user_data", "pending")}
     # Neither does its password, nor the files that its user gave it.

@@ -43,7 +43,7 @@ def view(tx: Tx, id: str, limits: Limits) -> plan.Server | None:
         claims=claims,
         ports=_ports(tx, id),
         volumes=_volumes(tx, id, devices),
-        disks=_disks(tx, row, devices, claims),
+        disks=_disks(tx, row, devices, claims) if row["desired"] != "gone" else (),
         agents=known,
         guest=_guest(row),
         counters=row["counters"],
@@ -59,7 +59,8 @@ def view(tx: Tx, id: str, limits: Limits) -> plan.Server | None:
         snapshot=_snapshot(tx, row),
         reclaim_at=row["reclaim_at"],
         held=_held(tx)
-        if row["host"] is None or (move is not None and move.phase == "preparing")
+        if (row["host"] is None and row["desired"] != "gone")
+        or (move is not None and move.phase == "preparing")
         else frozenset(),
     )
 
