@@ -462,6 +462,10 @@ def connect_sqlite(
     if not read_only:
         connection.execute("pragma journal_mode = wal")
         connection.execute("pragma synchronous = normal")
+        # A server changes the same pages many times in its life: they are folded into the file, and that is waited
+        # for, after about 30 MB.
+        connection.execute("pragma wal_autocheckpoint = 8000")
+        connection.execute("pragma cache_size = -16000")
     connection.execute("pragma foreign_keys = on")
     connection.execute("pragma temp_store = memory")
     return connection

@@ -80,7 +80,7 @@ servers = table(
     integer("ram"),
     text("image_id", null=True),
     document("image_properties"),
-    text("shelved_image_id", null=True, index=True),
+    text("shelved_image_id", null=True, sparse=True),
     text("key_name", null=True),
     text("key_data", null=True),
     text("user_data", null=True),
@@ -113,10 +113,10 @@ servers = table(
     #: It runs from another disk: {"image": id}.
     document("rescue", null=True, default=None),
     #: An image of it is being made.
-    text("snapshot_image_id", null=True, index=True),
+    text("snapshot_image_id", null=True, sparse=True),
     #: When a soft-deleted server goes.
     moment("reclaim_at", null=True),
-    ref("group_id", "server_groups.id", null=True, on_delete="SET NULL"),
+    ref("group_id", "server_groups.id", null=True, on_delete="SET NULL", sparse=True),
     moment("created_at"),
     moment("updated_at"),
     moment("launched_at", null=True),
@@ -155,13 +155,14 @@ block_devices = table(
     text("snapshot_id", null=True),
     text("volume_type", null=True),
     #: Goes with the volume, so a volume deleted behind our back leaves no row.
-    ref("volume_id", "volumes.id", null=True, on_delete="CASCADE"),
+    ref("volume_id", "volumes.id", null=True, on_delete="CASCADE", sparse=True),
     #: True from the request to detach; the row goes when nothing of it is left outside.
     flag("detaching"),
     #: The device whose place this one takes, as soon as all that is in that one is in this one too. No list shows it
     #: before the other is gone.
     ref("replaces", "block_devices.id", null=True, on_delete="SET NULL"),
     moment("created_at"),
+    narrow=True,
 )
 
 #: One row per port of a server.
@@ -171,7 +172,7 @@ interfaces = table(
     ref("server_id", "servers.id", on_delete="CASCADE"),
     integer("position"),
     #: Goes with the port.
-    ref("port_id", "ports.id", on_delete="CASCADE"),
+    ref("port_id", "ports.id", on_delete="CASCADE", index=False),
     #: We made the port, so we delete it; else the user brought it, and gets it back.
     flag("made_by_us"),
     #: What we wrote into the port's dns_name; it goes when the port is given back.
@@ -180,6 +181,7 @@ interfaces = table(
     flag("detaching"),
     moment("created_at"),
     sa.UniqueConstraint("port_id"),
+    narrow=True,
 )
 
 server_groups = table(
@@ -206,6 +208,7 @@ actions = table(
     moment("started_at"),
     moment("updated_at"),
     sa.Index("ix_actions_server_id", "server_id", "started_at"),
+    narrow=True,
 )
 
 action_events = table(
@@ -218,6 +221,7 @@ action_events = table(
     text("result", null=True),
     text("host", null=True),
     text("details", null=True),
+    narrow=True,
 )
 
 #: Servers that are gone, for an administrator who asks; no foreign keys, with a retention.

@@ -56,13 +56,14 @@ holders = table(
     #: The user's request that it was last touched for.
     text("request_id", null=True),
     #: The server that it is deleted with, and that waits for it.
-    text("leaving_with", null=True, index=True),
+    text("leaving_with", null=True, sparse=True),
     sa.Index(
         "ix_holders_due",
         "due",
         sqlite_where=sa.text("due is not null"),
         postgresql_where=sa.text("due is not null"),
     ),
+    narrow=True,
 )
 
 claims = table(
@@ -75,7 +76,7 @@ claims = table(
     text("opened_for"),
     text("project_id", null=True),
     text("part", ""),
-    ref("agent", "agents.id"),
+    ref("agent", "agents.id", index=False),
     flag("wanted", default=True),
     integer("revision", 0),
     text("seen", "unknown"),
@@ -101,6 +102,7 @@ needs = table(
     ref("claim", "claims.id", primary=True, on_delete="CASCADE"),
     ref("needs", "claims.id", primary=True),
     sa.Index("ix_needs_needs", "needs"),
+    narrow=True,
 )
 
 #: Things that an agent has and no claim names. At rest there are none.
@@ -154,4 +156,4 @@ questions = table(
 settings = table("settings", key(), document("value", None))
 
 #: The last small number that was given out for each kind of row that old APIs number; never given out again.
-numbers = table("numbers", sa.Column("kind", sa.Text, primary_key=True), integer("last"))
+numbers = table("numbers", sa.Column("kind", sa.Text, primary_key=True), integer("last"), narrow=True)

@@ -99,7 +99,7 @@ ports = table(
     "ports",
     held(),
     text("project_id", index=True),
-    ref("network_id", "networks.id"),
+    ref("network_id", "networks.id", index=False),
     text("name", ""),
     text("mac_address"),
     flag("admin_state_up", default=True),
@@ -128,6 +128,7 @@ fixed_ips = table(
     text("rank"),
     integer("position", 0),
     sa.Index("ix_fixed_ips_subnet_id_rank", "subnet_id", "rank"),
+    narrow=True,
 )
 
 #: An address of a guest that may still run on a host that nobody reaches; not chosen again until its claim is closed.
@@ -143,6 +144,7 @@ port_security_groups = table(
     ref("port_id", "ports.id", primary=True, on_delete="CASCADE"),
     ref("security_group_id", "security_groups.id", primary=True),
     sa.Index("ix_port_security_groups_security_group_id", "security_group_id"),
+    narrow=True,
 )
 
 security_groups = table(
@@ -264,4 +266,5 @@ network_tags = table(
     sa.Column("resource", sa.Text, primary_key=True),
     sa.Column("resource_id", sa.Text, primary_key=True),
     sa.Column("tag", sa.Text, primary_key=True),
+    narrow=True,
 )

@@ -31,6 +31,7 @@ inventories = table(
     integer("step_size", 1),
     sa.Column("allocation_ratio", sa.Double, nullable=False, server_default=sa.text("1.0")),
     moment("updated_at"),
+    narrow=True,
 )
 
 consumers = table(
@@ -42,6 +43,7 @@ consumers = table(
     text("type", null=True),
     moment("created_at"),
     moment("updated_at"),
+    narrow=True,
 )
 
 allocations = table(
@@ -56,6 +58,7 @@ allocations = table(
     sa.ForeignKeyConstraint(
         ["provider_id", "resource_class"], ["inventories.provider_id", "inventories.resource_class"]
     ),
+    narrow=True,
 )
 
 traits = table("traits", sa.Column("name", sa.Text, primary_key=True), moment("created_at"))

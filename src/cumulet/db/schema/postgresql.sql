@@ -1,4 +1,4 @@
--- made by make docs from tables with digest 0854838ba3217f16d813dbb43396471b31e26efe5bba58c338d1efc38504e22d
+-- made by make docs from tables with digest 193a468893a6fbde112ba8ba45d85347cf526dab1083a2d70f80bac118bc5a3e
 CREATE TABLE flavors (
 	id TEXT NOT NULL, 
 	flavorid TEXT NOT NULL, 
@@ -297,7 +297,7 @@ CREATE TABLE holders (
 
 CREATE INDEX ix_holders_due ON holders (due) WHERE due is not null;
 
-CREATE INDEX ix_holders_leaving_with ON holders (leaving_with);
+CREATE INDEX ix_holders_leaving_with ON holders (leaving_with) WHERE leaving_with IS NOT NULL;
 
 CREATE INDEX ix_holders_project_id ON holders (project_id);
 
@@ -522,15 +522,15 @@ CREATE TABLE servers (
 
 CREATE INDEX ix_servers_created_at ON servers (created_at, id);
 
-CREATE INDEX ix_servers_group_id ON servers (group_id);
+CREATE INDEX ix_servers_group_id ON servers (group_id) WHERE group_id IS NOT NULL;
 
 CREATE INDEX ix_servers_host ON servers (host);
 
 CREATE INDEX ix_servers_project_id_created_at ON servers (project_id, created_at, id);
 
-CREATE INDEX ix_servers_shelved_image_id ON servers (shelved_image_id);
+CREATE INDEX ix_servers_shelved_image_id ON servers (shelved_image_id) WHERE shelved_image_id IS NOT NULL;
 
-CREATE INDEX ix_servers_snapshot_image_id ON servers (snapshot_image_id);
+CREATE INDEX ix_servers_snapshot_image_id ON servers (snapshot_image_id) WHERE snapshot_image_id IS NOT NULL;
 
 CREATE INDEX ix_servers_usage ON servers (project_id, vm_state, vcpus, ram);
 
@@ -745,8 +745,6 @@ CREATE TABLE claims (
 	CONSTRAINT fk_claims_holder FOREIGN KEY(holder) REFERENCES holders (id) ON DELETE RESTRICT, 
 	CONSTRAINT fk_claims_agent FOREIGN KEY(agent) REFERENCES agents (id) ON DELETE RESTRICT
 );
-
-CREATE INDEX ix_claims_agent ON claims (agent);
 
 CREATE INDEX ix_claims_agent_revision ON claims (agent, revision);
 
@@ -1175,8 +1173,6 @@ CREATE TABLE ports (
 
 CREATE INDEX ix_ports_device_id ON ports (device_id);
 
-CREATE INDEX ix_ports_network_id ON ports (network_id);
-
 CREATE INDEX ix_ports_project_id ON ports (project_id);
 
 CREATE TABLE inventories (
@@ -1358,7 +1354,7 @@ CREATE INDEX ix_block_devices_replaces ON block_devices (replaces);
 
 CREATE INDEX ix_block_devices_server_id ON block_devices (server_id);
 
-CREATE INDEX ix_block_devices_volume_id ON block_devices (volume_id);
+CREATE INDEX ix_block_devices_volume_id ON block_devices (volume_id) WHERE volume_id IS NOT NULL;
 
 CREATE TABLE interfaces (
 	id TEXT NOT NULL, 
@@ -1375,8 +1371,6 @@ CREATE TABLE interfaces (
 	CONSTRAINT fk_interfaces_server_id FOREIGN KEY(server_id) REFERENCES servers (id) ON DELETE CASCADE, 
 	CONSTRAINT fk_interfaces_port_id FOREIGN KEY(port_id) REFERENCES ports (id) ON DELETE CASCADE
 );
-
-CREATE INDEX ix_interfaces_port_id ON interfaces (port_id);
 
 CREATE INDEX ix_interfaces_server_id ON interfaces (server_id);
 

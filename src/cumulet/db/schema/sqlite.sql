@@ -1,4 +1,4 @@
--- made by make docs from tables with digest 0854838ba3217f16d813dbb43396471b31e26efe5bba58c338d1efc38504e22d
+-- made by make docs from tables with digest 193a468893a6fbde112ba8ba45d85347cf526dab1083a2d70f80bac118bc5a3e
 CREATE TABLE flavors (
 	id TEXT NOT NULL, 
 	flavorid TEXT NOT NULL, 
@@ -56,7 +56,8 @@ CREATE TABLE actions (
 	started_at DOUBLE NOT NULL, 
 	updated_at DOUBLE NOT NULL, 
 	CONSTRAINT pk_actions PRIMARY KEY (id)
-);
+)
+ WITHOUT ROWID;
 
 CREATE INDEX ix_actions_server_id ON actions (server_id, started_at);
 
@@ -293,11 +294,12 @@ CREATE TABLE holders (
 	request_id TEXT, 
 	leaving_with TEXT, 
 	CONSTRAINT pk_holders PRIMARY KEY (id)
-);
+)
+ WITHOUT ROWID;
 
 CREATE INDEX ix_holders_due ON holders (due) WHERE due is not null;
 
-CREATE INDEX ix_holders_leaving_with ON holders (leaving_with);
+CREATE INDEX ix_holders_leaving_with ON holders (leaving_with) WHERE leaving_with IS NOT NULL;
 
 CREATE INDEX ix_holders_project_id ON holders (project_id);
 
@@ -326,7 +328,8 @@ CREATE TABLE numbers (
 	kind TEXT NOT NULL, 
 	last BIGINT NOT NULL, 
 	CONSTRAINT pk_numbers PRIMARY KEY (kind)
-);
+)
+ WITHOUT ROWID;
 
 CREATE TABLE subnetpools (
 	id TEXT NOT NULL, 
@@ -385,7 +388,8 @@ CREATE TABLE network_tags (
 	resource_id TEXT NOT NULL, 
 	tag TEXT NOT NULL, 
 	CONSTRAINT pk_network_tags PRIMARY KEY (resource, resource_id, tag)
-);
+)
+ WITHOUT ROWID;
 
 CREATE TABLE consumers (
 	id TEXT NOT NULL, 
@@ -396,7 +400,8 @@ CREATE TABLE consumers (
 	created_at DOUBLE NOT NULL, 
 	updated_at DOUBLE NOT NULL, 
 	CONSTRAINT pk_consumers PRIMARY KEY (id)
-);
+)
+ WITHOUT ROWID;
 
 CREATE TABLE traits (
 	name TEXT NOT NULL, 
@@ -522,15 +527,15 @@ CREATE TABLE servers (
 
 CREATE INDEX ix_servers_created_at ON servers (created_at, id);
 
-CREATE INDEX ix_servers_group_id ON servers (group_id);
+CREATE INDEX ix_servers_group_id ON servers (group_id) WHERE group_id IS NOT NULL;
 
 CREATE INDEX ix_servers_host ON servers (host);
 
 CREATE INDEX ix_servers_project_id_created_at ON servers (project_id, created_at, id);
 
-CREATE INDEX ix_servers_shelved_image_id ON servers (shelved_image_id);
+CREATE INDEX ix_servers_shelved_image_id ON servers (shelved_image_id) WHERE shelved_image_id IS NOT NULL;
 
-CREATE INDEX ix_servers_snapshot_image_id ON servers (snapshot_image_id);
+CREATE INDEX ix_servers_snapshot_image_id ON servers (snapshot_image_id) WHERE snapshot_image_id IS NOT NULL;
 
 CREATE INDEX ix_servers_usage ON servers (project_id, vm_state, vcpus, ram);
 
@@ -545,7 +550,8 @@ CREATE TABLE action_events (
 	details TEXT, 
 	CONSTRAINT pk_action_events PRIMARY KEY (id), 
 	CONSTRAINT fk_action_events_action_id FOREIGN KEY(action_id) REFERENCES actions (id) ON DELETE CASCADE
-);
+)
+ WITHOUT ROWID;
 
 CREATE INDEX ix_action_events_action_id ON action_events (action_id);
 
@@ -745,8 +751,6 @@ CREATE TABLE claims (
 	CONSTRAINT fk_claims_holder FOREIGN KEY(holder) REFERENCES holders (id) ON DELETE RESTRICT, 
 	CONSTRAINT fk_claims_agent FOREIGN KEY(agent) REFERENCES agents (id) ON DELETE RESTRICT
 );
-
-CREATE INDEX ix_claims_agent ON claims (agent);
 
 CREATE INDEX ix_claims_agent_revision ON claims (agent, revision);
 
@@ -1110,7 +1114,8 @@ CREATE TABLE needs (
 	CONSTRAINT pk_needs PRIMARY KEY (claim, needs), 
 	CONSTRAINT fk_needs_claim FOREIGN KEY(claim) REFERENCES claims (id) ON DELETE CASCADE, 
 	CONSTRAINT fk_needs_needs FOREIGN KEY(needs) REFERENCES claims (id) ON DELETE RESTRICT
-);
+)
+ WITHOUT ROWID;
 
 CREATE INDEX ix_needs_needs ON needs (needs);
 
@@ -1175,8 +1180,6 @@ CREATE TABLE ports (
 
 CREATE INDEX ix_ports_device_id ON ports (device_id);
 
-CREATE INDEX ix_ports_network_id ON ports (network_id);
-
 CREATE INDEX ix_ports_project_id ON ports (project_id);
 
 CREATE TABLE inventories (
@@ -1191,7 +1194,8 @@ CREATE TABLE inventories (
 	updated_at DOUBLE NOT NULL, 
 	CONSTRAINT pk_inventories PRIMARY KEY (provider_id, resource_class), 
 	CONSTRAINT fk_inventories_provider_id FOREIGN KEY(provider_id) REFERENCES resource_providers (id) ON DELETE CASCADE
-);
+)
+ WITHOUT ROWID;
 
 CREATE TABLE provider_traits (
 	provider_id TEXT NOT NULL, 
@@ -1352,13 +1356,14 @@ CREATE TABLE block_devices (
 	CONSTRAINT fk_block_devices_server_id FOREIGN KEY(server_id) REFERENCES servers (id) ON DELETE CASCADE, 
 	CONSTRAINT fk_block_devices_volume_id FOREIGN KEY(volume_id) REFERENCES volumes (id) ON DELETE CASCADE, 
 	CONSTRAINT fk_block_devices_replaces FOREIGN KEY(replaces) REFERENCES block_devices (id) ON DELETE SET NULL
-);
+)
+ WITHOUT ROWID;
 
 CREATE INDEX ix_block_devices_replaces ON block_devices (replaces);
 
 CREATE INDEX ix_block_devices_server_id ON block_devices (server_id);
 
-CREATE INDEX ix_block_devices_volume_id ON block_devices (volume_id);
+CREATE INDEX ix_block_devices_volume_id ON block_devices (volume_id) WHERE volume_id IS NOT NULL;
 
 CREATE TABLE interfaces (
 	id TEXT NOT NULL, 
@@ -1374,9 +1379,8 @@ CREATE TABLE interfaces (
 	CONSTRAINT uq_interfaces_port_id UNIQUE (port_id), 
 	CONSTRAINT fk_interfaces_server_id FOREIGN KEY(server_id) REFERENCES servers (id) ON DELETE CASCADE, 
 	CONSTRAINT fk_interfaces_port_id FOREIGN KEY(port_id) REFERENCES ports (id) ON DELETE CASCADE
-);
-
-CREATE INDEX ix_interfaces_port_id ON interfaces (port_id);
+)
+ WITHOUT ROWID;
 
 CREATE INDEX ix_interfaces_server_id ON interfaces (server_id);
 
@@ -1410,7 +1414,8 @@ CREATE TABLE fixed_ips (
 	CONSTRAINT pk_fixed_ips PRIMARY KEY (subnet_id, address), 
 	CONSTRAINT fk_fixed_ips_subnet_id FOREIGN KEY(subnet_id) REFERENCES subnets (id) ON DELETE RESTRICT, 
 	CONSTRAINT fk_fixed_ips_port_id FOREIGN KEY(port_id) REFERENCES ports (id) ON DELETE CASCADE
-);
+)
+ WITHOUT ROWID;
 
 CREATE INDEX ix_fixed_ips_port_id ON fixed_ips (port_id);
 
@@ -1431,7 +1436,8 @@ CREATE TABLE port_security_groups (
 	CONSTRAINT pk_port_security_groups PRIMARY KEY (port_id, security_group_id), 
 	CONSTRAINT fk_port_security_groups_port_id FOREIGN KEY(port_id) REFERENCES ports (id) ON DELETE CASCADE, 
 	CONSTRAINT fk_port_security_groups_security_group_id FOREIGN KEY(security_group_id) REFERENCES security_groups (id) ON DELETE RESTRICT
-);
+)
+ WITHOUT ROWID;
 
 CREATE INDEX ix_port_security_groups_security_group_id ON port_security_groups (security_group_id);
 
@@ -1491,7 +1497,8 @@ CREATE TABLE allocations (
 	CONSTRAINT fk_allocations_provider_id_resource_class FOREIGN KEY(provider_id, resource_class) REFERENCES inventories (provider_id, resource_class), 
 	CONSTRAINT fk_allocations_consumer_id FOREIGN KEY(consumer_id) REFERENCES consumers (id) ON DELETE CASCADE, 
 	CONSTRAINT fk_allocations_provider_id FOREIGN KEY(provider_id) REFERENCES resource_providers (id) ON DELETE RESTRICT
-);
+)
+ WITHOUT ROWID;
 
 CREATE INDEX ix_allocations_provider_id_resource_class ON allocations (provider_id, resource_class);
 
