@@ -176,12 +176,14 @@ class Application:
 
     async def _answer(self, area: Area, request: Request) -> Response:
         try:
-            with structlog.contextvars.bound_contextvars(request_id=request.id):
-                # What an agent reports belongs to the request that it works for, not to its own.
-                REQUEST_ID.set(request.id if area.authenticate is None else None)
-                response = await self._raced(area, request)
-                # What cannot be encoded is a failure that must be answered, too.
-                response.body = response.content()
+            # What an agent reports belongs to the request that it works for, not to its own. A user's request has a
+            # task of its own, so nothing is to be taken back.
+            REQUEST_ID.set(request.id if area.authenticate is None else None)
+            if area.authenticate is None:
+                structlog.contextvars.bind_contextvars(request_id=request.id)
+            response = await self._raced(area, request)
+            # What cannot be encoded is a failure that must be answered, too.
+            response.body = response.content()
         except CumuletError as error:
             status, body = faults.render(area.name, area.dialect, error, request.id, request.version)
             response = Response(status, body)

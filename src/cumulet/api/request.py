@@ -24,6 +24,9 @@ Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 
 #: A body that is not a stream is refused above this; user data and personality fit well below.
 BODY_LIMIT = 1 << 20
+#: Parameters of a query at the most.
+QUERY_LIMIT = 200
+_PLAIN = re.compile(r"[\w.:,=&-]*\Z", re.ASCII)
 ANONYMOUS = Caller(user_id="")
 
 
@@ -120,9 +123,15 @@ class Request:
     def query(self) -> list[tuple[str, str]]:
         """The query string as pairs, in order, percent-decoded."""
         if self._query is None:
+            text = self.query_string
+            if text.count("&") < QUERY_LIMIT and _PLAIN.match(text):
+                # Nothing is encoded, as in what agents ask all the time.
+                parts = [part.partition("=") for part in text.split("&") if part]
+                self._query = [(name, value) for name, _, value in parts]
+                return self._query
             try:
                 self._query = parse_qsl(
-                    self.query_string, keep_blank_values=True, max_num_fields=200, errors="strict"
+                    self.query_string, keep_blank_values=True, max_num_fields=QUERY_LIMIT, errors="strict"
                 )
             except ValueError as error:
                 raise Invalid(f"Malformed query string: {error}") from None

@@ -75,11 +75,14 @@ class Tx:
     def __init__(
         self,
         execute: Callable[[str, Mapping[str, Any]], Cursor],
+        told: Callable[[Exception], Exception],
         dialect: Dialect,
         chance: Chance,
         columns: dict[str, tuple[str, ...]],
     ) -> None:
         self._execute = execute
+        #: An error of the database as ours, or itself.
+        self._told = told
         #: Names of the columns that a statement gives, by its text.
         self._columns = columns
         self.dialect = dialect
@@ -158,6 +161,10 @@ class Tx:
             names = self._columns[sql] = tuple(column[0] for column in cursor.description)
         return [dict(zip(names, row, strict=True)) for row in rows]
 
+    def tuples(self, sql: str, /, **params: Any) -> list[tuple[Any, ...]]:
+        """Execute; return the rows as tuples."""
+        return self._do(sql, params).fetchall()
+
     def one(self, sql: str, /, **params: Any) -> Row | None:
         """Execute; return the first row, or None."""
         rows = self.all(sql, **params)
@@ -223,12 +230,20 @@ class Tx:
     def _do(self, sql: str, params: Mapping[str, Any]) -> Cursor:
         self.statements += 1
         written, lists = _known(sql)
-        if written is None:
-            self._deletes += 1
-        else:
+        if written:
             for table in written:
                 self._written[table] = self._written.get(table, 0) + 1
-        return self._execute(*_expand(sql, params, lists)) if lists else self._execute(sql, params)
+        elif written is None:
+            self._deletes += 1
+        if lists:
+            sql, params = _expand(sql, params, lists)
+        try:
+            return self._execute(sql, params)
+        except Exception as error:
+            told = self._told(error)
+            if told is error:
+                raise
+            raise told from error
 
 
 def _checked(name: str) -> str:
@@ -304,15 +319,19 @@ def _expand(sql: str, params: Mapping[str, Any], lists: tuple[str, ...]) -> tupl
     for name in lists:
         items = flat.pop(name)
         sizes.append((name, len(items)))
-        for i, item in enumerate(items):
-            flat[f"{name}_{i}"] = item
+        flat.update(zip(_numbered(name, len(items)), items, strict=True))
     return _expanded(sql, tuple(sizes)), flat
+
+
+@lru_cache(maxsize=4096)
+def _numbered(name: str, size: int) -> tuple[str, ...]:
+    return tuple(f"{name}_{i}" for i in range(size))
 
 
 @lru_cache(maxsize=4096)
 def _expanded(sql: str, sizes: tuple[tuple[str, int], ...]) -> str:
     for name, size in sizes:
-        names = ", ".join(f":{name}_{i}" for i in range(size))
+        names = ", ".join(f":{one}" for one in _numbered(name, size))
         listed = f"({names})" if names else "(select null where 1 = 0)"
         sql = re.sub(rf"(?<![:\w]):{name}\b", listed, sql)
     return sql
@@ -392,13 +411,13 @@ class SqliteDatabase(Database):
 
     def write_now(self, function: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """``write``, for callers that are not coroutines: the command line, tests."""
-        tx = Tx(self._execute, self.dialect, self.chance, self.columns)
+        tx = Tx(self.connection.execute, _told, self.dialect, self.chance, self.columns)
         tx.settle = self.settle
-        self._execute("begin immediate", {})
+        self._run("begin immediate")
         try:
             result = function(tx, *args, **kwargs)
             _finish(tx)
-            self._execute("commit", {})
+            self._run("commit")
         except BaseException:
             if self.connection.in_transaction:
                 self.connection.execute("rollback")
@@ -417,15 +436,15 @@ class SqliteDatabase(Database):
 
     def read_now(self, function: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """``read``, for callers that are not coroutines. Nothing else can run meanwhile, so no BEGIN is needed."""
-        tx = Tx(self._execute, self.dialect, self.chance, self.columns)
+        tx = Tx(self.connection.execute, _told, self.dialect, self.chance, self.columns)
         try:
             return function(tx, *args, **kwargs)
         finally:
             self.statements += tx.statements
 
-    def _execute(self, sql: str, params: Mapping[str, Any]) -> Cursor:
+    def _run(self, sql: str) -> None:
         try:
-            return self.connection.execute(sql, params)
+            self.connection.execute(sql)
         except sqlite3.Error as error:
             told = _told(error)
             if told is error:
@@ -471,7 +490,7 @@ def connect_sqlite(
     return connection
 
 
-def _told(error: sqlite3.Error) -> Exception:
+def _told(error: Exception) -> Exception:
     """An error of sqlite3 as ours, or itself."""
     name = getattr(error, "sqlite_errorname", "")
     if name in ("SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_PRIMARYKEY", "SQLITE_CONSTRAINT_ROWID"):
@@ -569,17 +588,11 @@ class PostgresDatabase(Database):
             cursor = connection.cursor()
 
             def execute(sql: str, params: Mapping[str, Any]) -> Cursor:
-                # Told apart here already, so that the transaction itself can say what was refused.
-                try:
-                    return cursor.execute(_percent(sql), params)  # type: ignore[no-any-return]
-                except self._psycopg.errors.UniqueViolation as error:
-                    raise Duplicate(str(error)) from error
-                except self._psycopg.errors.ForeignKeyViolation as error:
-                    raise StillHeld(str(error)) from error
+                return cursor.execute(_percent(sql), params)  # type: ignore[no-any-return]
 
             if not keep:
                 cursor.execute("set transaction isolation level repeatable read read only")
-            tx = Tx(execute, self.dialect, self.chance, self.columns)
+            tx = Tx(execute, self._told, self.dialect, self.chance, self.columns)
             tx.settle = self.settle if keep else None
             result = function(tx, *args, **kwargs)
             _finish(tx)
@@ -597,6 +610,14 @@ class PostgresDatabase(Database):
             self.statements += tx.statements
             self.commits += keep
             return result, tx
+
+    def _told(self, error: Exception) -> Exception:
+        """Told apart here already, so that the transaction itself can say what was refused."""
+        if isinstance(error, self._psycopg.errors.UniqueViolation):
+            return Duplicate(str(error))
+        if isinstance(error, self._psycopg.errors.ForeignKeyViolation):
+            return StillHeld(str(error))
+        return error
 
     def _commit(self, connection: Any) -> None:
         errors = self._psycopg.errors

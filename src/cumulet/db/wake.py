@@ -17,25 +17,37 @@ class Waiter:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._event = asyncio.Event()
+        self._fired = False
+        self._future: asyncio.Future[None] | None = None
         self._thread = threading.get_ident()
 
     def fire(self) -> None:
         if threading.get_ident() == self._thread:
-            self._event.set()
+            self._wake()
         else:
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-                self._loop.call_soon_threadsafe(self._event.set)
+                self._loop.call_soon_threadsafe(self._wake)
+
+    def _wake(self) -> None:
+        self._fired = True
+        self._end()
 
     async def wait(self, seconds: float) -> bool:
         """Wait for a wake-up; True if one came within the time. The next wait needs a new wake-up."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._event.wait()
-        except TimeoutError:
-            return False
-        self._event.clear()
-        return True
+        if not self._fired:
+            self._future = self._loop.create_future()
+            timer = self._loop.call_later(seconds, self._end)
+            try:
+                await self._future
+            finally:
+                timer.cancel()
+                self._future = None
+        fired, self._fired = self._fired, False
+        return fired
+
+    def _end(self) -> None:
+        if self._future is not None and not self._future.done():
+            self._future.set_result(None)
 
 
 class Wake:

@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from cumulet.db.engine import Row, Tx, as_read, chunks
+from cumulet.db.engine import Tx, as_read, chunks
 from cumulet.reconcile import holders
 from cumulet.values import KEEPS_DATA, Claim, Report
 
@@ -72,36 +72,44 @@ _COPIED = KEEPS_DATA - {"disk"}
 
 _COLUMNS = (
     "id", "kind", "holder", "agent", "wanted", "revision", "seen", "acted", "made", "spec", "facts", "error",
-    "failing_since", "part", "is_left", "request_id",
+    "failing_since",
 )  # fmt: skip
+#: Where the claim that is needed stands, between the two.
+_NEEDS = len(_COLUMNS)
+_REST = ("part", "is_left", "request_id")
 _QUALIFIED = ", ".join(f"c.{name}" for name in _COLUMNS)
-#: Of a neighbour nobody asks what exactly is wanted, and that is most of a row.
-_NEIGHBOUR = ", ".join(f"c.{name}" for name in _COLUMNS if name != "spec")
+_LAST = ", ".join(f"c.{name}" for name in _REST)
 #: A claim comes once for each claim that it needs.
-_SELECT = f"select {_QUALIFIED}, e.needs from claims c left join needs e on e.claim = c.id"
+_SELECT = f"select {_QUALIFIED}, e.needs, {_LAST} from claims c left join needs e on e.claim = c.id"
+#: Of a neighbour nobody asks what exactly is wanted, and that is most of a row.
+_NEIGHBOUR = f"{_QUALIFIED.replace('c.spec', 'null')}, null, {_LAST}"
+_NO_SPEC: Mapping[str, Any] = {}
 
 
-def _claim(tx: Tx, row: Row, needs: tuple[str, ...]) -> Claim:
+def _claim(tx: Tx, row: tuple[Any, ...], needs: tuple[str, ...]) -> Claim:
+    """A row of ``_SELECT`` or ``_NEIGHBOUR``: the fields of a claim, in their order."""
+    id, kind, holder, agent, wanted, revision, seen, acted, made, spec, *rest = row
+    facts, error, failing_since, _, part, left, request_id = rest
     # What moved in this transaction gets its revision at the end only. Until then it must not look as if its
     # agent had acted on it already: a plan that asked for a change would see the change come true at once.
-    moved = row["id"] in tx.moved.get(row["agent"], ())
+    if tx.moved and id in tx.moved.get(agent, ()):
+        revision += 1
     return Claim(
-        id=row["id"], kind=row["kind"], holder=row["holder"], agent=row["agent"], wanted=row["wanted"],
-        revision=row["revision"] + moved, seen=row["seen"], acted=row["acted"], made=row["made"], spec=row.get("spec", {}),
-        facts=row["facts"], error=row["error"], failing_since=row["failing_since"], needs=needs,
-        part=row["part"], left=row["is_left"], request_id=row["request_id"] or "",
+        id, kind, holder, agent, wanted, revision, seen, acted, made, _NO_SPEC if spec is None else spec, facts,
+        error, failing_since, needs, part, left, request_id or "",
     )  # fmt: skip
 
 
 def _read(tx: Tx, condition: str, **params: Any) -> list[Claim]:
     """Claims with what they need, by one statement, in the order of their first rows."""
-    rows: dict[str, Row] = {}
+    rows: dict[str, tuple[Any, ...]] = {}
     needs: dict[str, list[str]] = {}
-    for row in tx.all(f"{_SELECT} {condition}", **params):
-        rows.setdefault(row["id"], row)
-        if row["needs"] is not None:
-            needs.setdefault(row["id"], []).append(row["needs"])
-    return [_claim(tx, row, tuple(sorted(needs.get(id, ())))) for id, row in rows.items()]
+    for row in tx.tuples(f"{_SELECT} {condition}", **params):
+        id, need = row[0], row[_NEEDS]
+        rows.setdefault(id, row)
+        if need is not None:
+            needs.setdefault(id, []).append(need)
+    return [_claim(tx, row, tuple(sorted(needs[id])) if id in needs else ()) for id, row in rows.items()]
 
 
 def of_holder(tx: Tx, holder: str) -> tuple[Claim, ...]:
@@ -139,12 +147,11 @@ def _neighbours(tx: Tx, ids: Collection[str], *, upwards: bool) -> dict[str, lis
     mine, other = ("needs", "claim") if upwards else ("claim", "needs")
     found: dict[str, list[Claim]] = {}
     for some in chunks(ids):
-        for row in tx.all(
-            f"select n.{mine} as mine, {_NEIGHBOUR} from needs n join claims c on c.id = n.{other} "
-            f"where n.{mine} in :ids",
+        for row in tx.tuples(
+            f"select {_NEIGHBOUR}, n.{mine} from needs n join claims c on c.id = n.{other} where n.{mine} in :ids",
             ids=some,
         ):
-            found.setdefault(row["mine"], []).append(_claim(tx, row, ()))
+            found.setdefault(row[-1], []).append(_claim(tx, row[:-1], ()))
     return found
 
 

@@ -488,4 +488,9 @@ def make_password(chance: Chance) -> str:
 
 
 def _letters(chance: Chance, length: int) -> Sequence[str]:
-    return [_LETTERS[chance.below(len(_LETTERS))] for _ in range(length)]
+    number = chance.below(len(_LETTERS) ** length)
+    found = []
+    for _ in range(length):
+        number, digit = divmod(number, len(_LETTERS))
+        found.append(_LETTERS[digit])
+    return found

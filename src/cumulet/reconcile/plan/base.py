@@ -101,7 +101,7 @@ def decide(view: V, rules: Iterable[Rule[V]]) -> tuple[str, Step]:
     """The name of the first rule that has an answer, and its answer. A plan without an answer rests."""
     for rule in rules:
         step = rule(view)
-        if isinstance(step, Wait | Rest) or step:
+        if step:  # a wait or a rest is true, no changes are none
             return rule.__name__.replace("_", " "), step
     return "rest", Rest()
 
