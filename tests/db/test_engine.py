@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+
 import pytest
 
 from cumulet.db.engine import Database, Duplicate, StillHeld, Tx
@@ -103,3 +106,25 @@ async def test_waiters_wake_after_the_commit(db: Database) -> None:
         await db.write(write)
         assert await waiter.wait(5)
         assert not await waiter.wait(0.01)
+
+
+async def test_who_is_cancelled_waits_for_its_transaction(db: Database) -> None:
+    """A client that hangs up, or a process that stops: afterwards nothing is still being written."""
+    began, go_on = threading.Event(), threading.Event()
+
+    def slowly(tx: Tx) -> None:
+        began.set()
+        assert go_on.wait(30)
+        add(tx, "1", "one")
+
+    if db.dialect == "sqlite":
+        go_on.set()  # There a transaction runs on the loop's own thread: nothing can cancel it.
+    writing = asyncio.create_task(db.write(slowly))
+    assert await asyncio.to_thread(began.wait, 30)
+    writing.cancel()
+    await asyncio.wait([writing], timeout=0.05)
+    assert writing.done() == (db.dialect == "sqlite")
+    go_on.set()
+    await asyncio.wait([writing])
+    assert writing.cancelled() == (db.dialect == "postgresql")
+    assert await db.read(lambda tx: tx.values("select id from flavors")) == ["1"]

@@ -13,18 +13,19 @@ PostgreSQL in a pool of threads.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import random
 import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextvars import ContextVar
-from functools import lru_cache
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar, copy_context
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
 
-import anyio.to_thread
 import msgspec
 import structlog
 
@@ -523,7 +524,7 @@ class PostgresDatabase(Database):
         self.url = url
         #: Marks the notifications of this process, which need not come back to it.
         self.process = chance.token(4)
-        self._limit = anyio.CapacityLimiter(connections)
+        self._threads = ThreadPoolExecutor(connections, "transactions")
         psycopg.types.json.set_json_dumps(msgspec.json.encode)
         psycopg.types.json.set_json_loads(msgspec.json.decode)
 
@@ -544,9 +545,7 @@ class PostgresDatabase(Database):
     async def write(
         self, function: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs
     ) -> R:
-        return await anyio.to_thread.run_sync(
-            lambda: self.write_now(function, *args, **kwargs), limiter=self._limit
-        )
+        return await self._in_thread(partial(self.write_now, function, *args, **kwargs))
 
     def write_now(self, function: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         result, tx = self._again(function, args, kwargs, keep=True)
@@ -558,9 +557,16 @@ class PostgresDatabase(Database):
     async def read(
         self, function: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs
     ) -> R:
-        return await anyio.to_thread.run_sync(
-            lambda: self.read_now(function, *args, **kwargs), limiter=self._limit
-        )
+        return await self._in_thread(partial(self.read_now, function, *args, **kwargs))
+
+    async def _in_thread(self, call: Callable[[], R]) -> R:
+        """Who is cancelled waits for what it began: no transaction outlives its request."""
+        running = asyncio.get_running_loop().run_in_executor(self._threads, copy_context().run, call)
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            await asyncio.wait([running])
+            raise
 
     def read_now(self, function: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         result, _ = self._again(function, args, kwargs, keep=False)
@@ -632,6 +638,7 @@ class PostgresDatabase(Database):
             ) from error
 
     def close(self) -> None:
+        self._threads.shutdown()
         self.pool.close()
 
 

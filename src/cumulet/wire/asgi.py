@@ -95,6 +95,7 @@ class InProcess(httpx2.AsyncBaseTransport):
             status, headers = await started
         except BaseException:
             task.cancel()
+            await asyncio.wait([task])
             raise
         return httpx2.Response(status, headers=headers, stream=_Body(pieces, task))
 
