@@ -272,14 +272,33 @@ def references(tx: Tx, floor: float, stuck_after: float) -> list[Finding]:
     if tx.dialect != "sqlite":
         return []
     found = []
-    for row in tx.all("select * from pragma_foreign_key_check limit :limit", limit=SLICE):
-        if row["table"] == "needs":
+    for key in tx.all('select distinct "table", parent, fkid from pragma_foreign_key_check'):
+        table, parent = key["table"], key["parent"]
+        if table == "needs":
             continue
-        known = tx.one(f'select * from "{row["table"]}" where rowid = :row', row=row["rowid"])
-        id = str((known or {}).get("id") or row["rowid"])
-        message = f"row {id} of {row['table']} names a row of {row['parent']} that is not there"
-        found.append(Finding("reference", f"{row['table']} {id}", message, tx.now, {"table": row["table"]}))
+        for id in _without_parent(tx, table, parent, key["fkid"]):
+            message = f"row {id} of {table} names a row of {parent} that is not there"
+            found.append(Finding("reference", f"{table} {id}", message, tx.now, {"table": table}))
     return found
+
+
+def _without_parent(tx: Tx, table: str, parent: str, foreign_key: int) -> list[str]:
+    """The primary keys of rows whose foreign key, of that number in SQLite's list, leads nowhere."""
+    primary = tx.values("select name from pragma_table_info(:table) where pk > 0 order by pk", table=table)
+    pairs = tx.tuples(
+        'select "from", "to" from pragma_foreign_key_list(:table) where id = :key',
+        table=table,
+        key=foreign_key,
+    )
+    named = " and ".join(f'c."{mine}" is not null' for mine, _ in pairs)
+    same = " and ".join(f'p."{theirs}" = c."{mine}"' for mine, theirs in pairs)
+    columns = ", ".join(f'c."{name}"' for name in primary)
+    rows = tx.tuples(
+        f'select {columns} from "{table}" c '
+        f'where {named} and not exists (select 1 from "{parent}" p where {same}) limit :limit',
+        limit=SLICE,
+    )
+    return [" ".join(map(str, row)) for row in rows]
 
 
 def addresses(tx: Tx, floor: float, stuck_after: float) -> list[Finding]:
