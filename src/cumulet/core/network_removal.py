@@ -16,8 +16,8 @@ OF_THE_NETWORK = ("network:dhcp", "network:distributed")
 
 def held(tx: Tx, table: str, id: str) -> None:
     """The row and its holder; its claims are left to their agents. Raises StillHeld."""
-    drop_tags(tx, table, id)
     tx.delete(table, id)
+    drop_tags(tx, table, id)
     holding.remove(tx, id)
 
 
@@ -44,8 +44,8 @@ def _trunk(tx: Tx, port_id: str) -> None:
             id=id,
         )
         holding.touch(tx, id)
-    drop_tags(tx, "trunks", trunk)
     tx.delete("trunks", trunk)
+    drop_tags(tx, "trunks", trunk)
 
 
 def release_floating_ips(tx: Tx, port_id: str, address: str | None = None) -> None:
@@ -76,6 +76,6 @@ def floating_ip(tx: Tx, id: str) -> None:
 
 def subnet(tx: Tx, id: str) -> None:
     """A subnet, with the addresses that ports have on it."""
-    drop_tags(tx, "subnets", id)
     tx.run("delete from fixed_ips where subnet_id = :id", id=id)
     tx.delete("subnets", id)
+    drop_tags(tx, "subnets", id)

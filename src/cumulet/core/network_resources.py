@@ -299,7 +299,7 @@ def set_tags(tx: Tx, many: str, id: str, tags: Iterable[str]) -> None:
 
 
 def drop_tags(tx: Tx, many: str, id: str) -> None:
-    """Forget the resource's tags."""
+    """Forget the resource's tags. Where it goes itself, its row goes first: whoever tags it holds that row."""
     tx.run("delete from network_tags where resource = :many and resource_id = :id", many=many, id=id)
 
 

@@ -48,6 +48,9 @@ TAGGED: Mapping[str, Tagged] = {
 def _check(tx: Tx, rights: Rights, many: str, id: str, verb: str) -> None:
     """Raise NotFound or Forbidden unless the caller may do this to the resource's tags."""
     tagged = TAGGED[many]
+    if verb != "get":
+        # It must not go before the transaction ends: nothing else ties tags to what has them.
+        tx.lock(many, id)
     row = tagged.find(tx, rights, id)
     rights.demand(f"{verb}_{tagged.noun.one}:tags", tagged.target(row))
 

@@ -451,5 +451,6 @@ def delete(tx: Tx, rights: Rights, id: str) -> None:
         )
     for subnet in tx.values("select id from subnets where network_id = :id", id=id):
         network_removal.subnet(tx, subnet)
-    tx.run("delete from rbac_policies where object_id = :id and object_type = 'network'", id=id)
     network_removal.held(tx, "networks", id)
+    # Nothing but the row itself, which is gone now, keeps others from sharing it at this moment.
+    tx.run("delete from rbac_policies where object_id = :id and object_type = 'network'", id=id)

@@ -91,7 +91,8 @@ def _invalid(message: str) -> Invalid:
 
 
 def _owned(tx: Tx, rights: Rights, kind: str, id: str) -> None:
-    """Raise NotFound or Invalid unless the thing is the caller's to share."""
+    """Raise NotFound or Invalid unless the thing is the caller's to share; it stays until that is done."""
+    tx.lock("networks" if kind == "network" else "security_groups", id)
     row = networks.find(tx, rights, id) if kind == "network" else securitygroups.find(tx, rights, id)
     if row["project_id"] != rights.project and not rights.caller.is_admin:
         raise _invalid("Only admins can manipulate policies on objects they do not own")

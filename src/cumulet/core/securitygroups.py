@@ -252,9 +252,9 @@ def delete(tx: Tx, rights: Rights, id: str) -> None:
         "and security_group_id <> :id",
         id=id,
     )
+    tx.delete("security_groups", id)
     drop_tags(tx, NOUN.many, id)
     tx.run("delete from rbac_policies where object_id = :id and object_type = 'security_group'", id=id)
-    tx.delete("security_groups", id)
     for other in others:
         _changed(tx, other)
 

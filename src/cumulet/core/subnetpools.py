@@ -221,8 +221,8 @@ def delete(tx: Tx, rights: Rights, id: str) -> None:
             "Unable to delete subnet pool: Subnet pool has existing allocations.",
             code="SubnetPoolDeleteError",
         )
-    drop_tags(tx, NOUN.many, id)
     tx.delete("subnetpools", id)
+    drop_tags(tx, NOUN.many, id)
 
 
 def _allocated(tx: Tx, id: str) -> list[str]:

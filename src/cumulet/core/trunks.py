@@ -143,8 +143,8 @@ def delete(tx: Tx, rights: Rights, id: str) -> None:
         raise Conflict(f"Trunk {id} is currently in use.", code="TrunkInUse")
     for port in tx.values("select port_id from trunk_subports where trunk_id = :id", id=id):
         _leave(tx, port)
-    drop_tags(tx, NOUN.many, id)
     tx.delete("trunks", id)
+    drop_tags(tx, NOUN.many, id)
 
 
 def _managed(tx: Tx, rights: Rights, id: str, rule: str) -> Row:
