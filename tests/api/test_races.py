@@ -240,8 +240,11 @@ async def left_of(stage: Stage, thing: str, ids: list[str]) -> list[str]:
         if name not in NAMED
         for row in rows
         for id in gone
-        # Small numbers are anything's.
-        if len(id) >= 32 and id in row and f'"target_project": "{id}"' not in row
+        # Small numbers are anything's. Whose server a client attaches a volume to by itself, only the client knows.
+        if len(id) >= 32
+        and id in row
+        and f'"target_project": "{id}"' not in row
+        and '"by_client": true' not in row
     ]
 
 
@@ -251,6 +254,7 @@ NAMED = {
     "block_devices": "what a disk was made of",
     "volumes": "what it was made of",
     "ports": "the device of a user's port is any text",
+    "volume_backups": "a backup stays when its volume goes",
     "image_members": "members are any text",
     "claims": "what it was made from",
     "image_properties": "the server that an image was made of",
