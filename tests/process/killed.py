@@ -13,6 +13,7 @@ import argparse
 import asyncio
 import contextlib
 import itertools
+import logging
 import random
 import secrets
 import signal
@@ -25,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import structlog
 
 from tests.cleanup.operations import OPERATIONS
 from tests.process.cumulet import Cloud, Program, await_clean, ledger, run
@@ -43,6 +45,11 @@ FAULTS: dict[str, dict[str, Any]] = {
     "killed after": {"effect": "crash", "moment": "after"},
     "held": {"effect": "hold"},
     "held, and the control plane is killed": {"effect": "hold"},
+}
+#: What as many servers at a time have more of than a project usually may.
+QUOTAS = {
+    f"{COMPUTE}/os-quota-sets/{{}}": ("instances", "cores", "ram", "server_groups"),
+    f"{VOLUME}/os-quota-sets/{{}}": ("volumes", "snapshots", "gigabytes"),
 }
 THEN = ("goes on", "is deleted", "turns back")
 #: Steps of claims that fault rules find by their server.
@@ -303,7 +310,9 @@ class Run:
             self.up.ready()
             port = self.up.url.rsplit(":", 1)[1]
             self.control = control
-            self.token = self.up.login().headers["x-subject-token"]
+            login = self.up.login()
+            self.token = login.headers["x-subject-token"]
+            self.project = login.json()["token"]["project"]["id"]
             self.http = httpx2.AsyncClient(base_url=self.up.url, timeout=30.0, trust_env=False)
             for host in HOSTS:
                 self.tokens[host] = run("token", "host", host, "--data", self.directory).stdout.strip()
@@ -402,6 +411,10 @@ class Run:
 
     async def prepare(self) -> list[Server]:
         """What servers are made with: as many as there are at the same time."""
+        for path, names in QUOTAS.items():
+            limits = dict.fromkeys(names, -1)
+            code, body = await self.call("PUT", path.format(self.project), {"quota_set": limits})
+            assert code == 200, body
         _, body = await self.call("GET", f"{IMAGE}/images?name=tiny")
         self.image = body["images"][0]["id"]
         _, body = await self.call("GET", f"{COMPUTE}/flavors/detail")
@@ -585,6 +598,7 @@ def main() -> None:
     options.add_argument("count", nargs="?", type=int, default=200)
     options.add_argument("--seconds", type=float, default=3600.0, help="begin nothing new after that time")
     given = options.parse_args()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     seed = secrets.randbelow(1 << 31) if given.seed is None else given.seed
     try:
         made = killed(
