@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given, seed, settings
 from tests import hostile
 from tests.cloud import TestCloud, running_cloud
 from tests.hostile import Ask, Subject
@@ -28,6 +28,8 @@ pytestmark = pytest.mark.anyio
 #: How often every place is spoilt, each time by other values, and how many requests are spoilt by chance.
 TURNS = int(os.environ.get("CUMULET_HOSTILE_TURNS", "1"))
 EXAMPLES = int(os.environ.get("CUMULET_HOSTILE_EXAMPLES", "200"))
+#: Other values and other chances than those of every run of the tests.
+SEED = int(os.environ.get("CUMULET_HOSTILE_SEED", "0"))
 
 
 class Stage:
@@ -128,7 +130,7 @@ async def test_every_place(stage: Stage, who: str) -> None:
     # PostgreSQL takes ten times as long, and differs where something is stored: a sample is enough for each run.
     step = 8 if stage.cloud.db.dialect == "postgresql" and TURNS == 1 else 1
     for turn in range(TURNS):
-        asks = hostile.each_place(stage.subject, stage.good, turn * 2 + (who == "demo"))
+        asks = hostile.each_place(stage.subject, stage.good, SEED + turn * 2 + (who == "demo"))
         for ask in islice(asks, 0, None, step):
             await found.ask(stage, ask, who)
     found.check()
@@ -138,9 +140,9 @@ async def test_anything(stage: Stage) -> None:
     """Several things at once, drawn by chance that is the same each time."""
     asks: list[Ask] = []
 
+    @seed(SEED)
     @settings(
         max_examples=EXAMPLES,
-        derandomize=True,
         database=None,
         deadline=None,
         suppress_health_check=list(HealthCheck),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.sim.soak import one
+from tests.soak import one
 
 #: Runs here; others with CUMULET_SIM_RUNS.
 RUNS = int(os.environ.get("CUMULET_SIM_RUNS", "240"))
