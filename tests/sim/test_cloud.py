@@ -10,7 +10,7 @@ import pytest
 from tests.soak import one
 
 #: Runs here; others with CUMULET_SIM_RUNS.
-RUNS = int(os.environ.get("CUMULET_SIM_RUNS", "240"))
+RUNS = int(os.environ.get("CUMULET_SIM_RUNS", "2000"))
 EACH = 20
 
 
