@@ -160,17 +160,20 @@ def at_agent(tx: Tx, rights: Rights, agent: str) -> list[Row]:
 def usable(tx: Tx, project_id: str, ids: Sequence[str] | None = None, *, is_admin: bool = False) -> list[Row]:
     """The networks that servers of a project can be plugged into: its own and shared ones, the oldest first.
 
-    ``ids`` None: all of them. An external network that is not shared is not among them. What an administrator
-    names can be any network.
+    ``ids`` None: all of them. What is named can also be an external network, which takes a rule of its own, and for an
+    administrator any network.
     """
     if is_admin and ids is not None:
         return tx.all("select * from networks where id in :ids order by created_at, id", ids=tuple(ids))
-    chosen = "" if ids is None else "n.id in :ids and "
+    chosen, actions = "", ["access_as_shared"]
+    if ids is not None:
+        chosen = "n.id in :ids and "
+        actions.append("access_as_external")
     return tx.all(
         f"select n.* from networks n where {chosen}(n.project_id = :project or n.shared or n.id in "
         "(select r.object_id from rbac_policies r where r.object_type = 'network' "
-        "and r.action = 'access_as_shared' and r.target_project = :project)) order by n.created_at, n.id",
-        project=project_id, **({} if ids is None else {"ids": tuple(ids)}),
+        "and r.action in :actions and r.target_project in (:project, '*'))) order by n.created_at, n.id",
+        project=project_id, actions=tuple(actions), **({} if ids is None else {"ids": tuple(ids)}),
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import msgspec
 from cumulet.core import quota
 from cumulet.db.engine import Row, StillHeld, Tx
 from cumulet.db.query import Query, Where, page
-from cumulet.errors import Conflict, Invalid, NotFound
+from cumulet.errors import Conflict, Forbidden, Invalid, NotFound
 from cumulet.values import Caller
 
 #: The type of volumes for which none is named and whose project has no default type of its own.
@@ -51,6 +51,16 @@ class Filters(msgspec.Struct, frozen=True):
 
 def _type(row: Row) -> Type:
     return Type(**{name: row[name] for name in Type.__struct_fields__})
+
+
+#: Asked of whoever makes a volume of a type with several attachments, or makes it one.
+MULTIATTACH = "volume:multiattach"
+
+
+def permit(multiattach: bool, allowed: bool) -> None:
+    """Raise Forbidden for a volume with several attachments that the caller may not have."""
+    if multiattach and not allowed:
+        raise Forbidden(f"Policy doesn't allow {MULTIATTACH} to be performed.")
 
 
 def multiattach(specs: Mapping[str, str | None]) -> bool:

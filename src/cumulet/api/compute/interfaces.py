@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cumulet.api.asgi import Route
+from cumulet.api.compute import permit
 from cumulet.api.compute.server_body import addresses
 from cumulet.api.request import Request, Response, accepted, ok
 from cumulet.core.policy import MEMBER, READER
@@ -63,6 +64,7 @@ async def create(request: Request) -> Response:
         request.caller,
         request.params["server_id"],
         Nic(network=network, port=port, fixed_ip=fixed_ip, tag=tag),
+        external=permit.allows(request, permit.EXTERNAL),
     )
     return ok({"interfaceAttachment": _body(request, made)})
 

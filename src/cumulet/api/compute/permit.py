@@ -5,6 +5,9 @@ from __future__ import annotations
 from cumulet.api.request import Request
 from cumulet.errors import Forbidden
 
+#: Whether servers may be plugged into networks to the outside that are not shared.
+EXTERNAL = "network:attach_external_network"
+
 
 def allows(request: Request, rule: str, **target: str | None) -> bool:
     """True if the caller passes the rule for the target; what is not named is the caller's own."""

@@ -154,6 +154,7 @@ def _new(request: Request, body: wire.Create) -> making.New:
         disk_config=_given(server.disk_config) or "MANUAL",
         certificates=_certificates(request, server),
         multiattach=request.version >= (2, 60),
+        external=permit.allows(request, permit.EXTERNAL),
         zero_disk=permit.allows(request, f"{_RULE}:create:zero_disk_flavor"),
         build_time=request.cloud.config.reconcile.build_time,
     )
@@ -363,6 +364,7 @@ RULES = {
     f"{_RULE}:detail:get_all_tenants": ADMIN,
     f"{_RULE}:allow_all_filters": ADMIN,
     _DESTINATION: ADMIN,
+    permit.EXTERNAL: ADMIN,
 }
 
 _ONE = "/v2.1/servers/{server_id}"

@@ -10,6 +10,7 @@ from cumulet.api.request import Request, Response, accepted, boolean, ok
 from cumulet.api.volume import permit
 from cumulet.api.volume.exports import ended, exported
 from cumulet.core.policy import ADMIN, MEMBER, READER
+from cumulet.core.volume_types import MULTIATTACH
 from cumulet.core.volumes import change, clients, content, listing
 from cumulet.db.engine import Row
 from cumulet.errors import Forbidden, Invalid
@@ -129,6 +130,7 @@ async def retype(request: Request) -> Response:
         _id(request),
         asked.new_type,
         migrate=asked.migration_policy == "on-demand",
+        may_multiattach=permit.allows(request, MULTIATTACH),
     )
     return accepted()
 

@@ -12,6 +12,7 @@ from cumulet.api.asgi import Route
 from cumulet.api.request import Request, Response, accepted, boolean, ok
 from cumulet.api.volume import page, permit
 from cumulet.core.policy import ADMIN, MEMBER, READER
+from cumulet.core.volume_types import MULTIATTACH
 from cumulet.core.volumes import change, listing
 from cumulet.core.volumes import create as making
 from cumulet.core.volumes.create import New
@@ -27,6 +28,7 @@ _SEE_HOST = "volume_extension:volume_host_attribute"
 _SEE_MIGRATION = "volume_extension:volume_mig_status_attribute"
 _SEE_IMAGE = "volume_extension:volume_image_metadata:show"
 _FORCE = "volume:force_delete"
+_OF_IMAGE = "volume:create_from_image"
 
 
 def basic(request: Request, row: Row) -> dict[str, Any]:
@@ -164,6 +166,9 @@ async def create(request: Request) -> Response:
             "The multiattach parameter has been removed: create the volume with a volume type whose extra specs say "
             "multiattach='<is> True'."
         )
+    image = asked.image_id or asked.imageRef
+    if image:
+        permit.require(request, _OF_IMAGE)
     new = New(
         size=asked.size,
         name=volume_forms.clean(asked.name if asked.name is not None else asked.display_name),
@@ -173,10 +178,11 @@ async def create(request: Request) -> Response:
         volume_type=asked.volume_type,
         metadata=asked.metadata or {},
         zone=asked.availability_zone,
-        image=asked.image_id or asked.imageRef,
+        image=image,
         snapshot_id=asked.snapshot_id,
         source_volume_id=asked.source_volid,
         backup_id=asked.backup_id if request.version >= (3, 47) else None,
+        may_multiattach=permit.allows(request, MULTIATTACH),
         of_snapshots=request.version >= (3, 46),
         group_id=(asked.group_id if request.version >= (3, 13) else None) or asked.consistencygroup_id,
     )
@@ -308,6 +314,8 @@ RULES = {
     _SEE_MIGRATION: ADMIN,
     _SEE_IMAGE: READER,
     _FORCE: ADMIN,
+    _OF_IMAGE: MEMBER,
+    MULTIATTACH: MEMBER,
 }
 
 ROUTES = (

@@ -61,6 +61,8 @@ class New(msgspec.Struct, frozen=True, kw_only=True):
     certificates: tuple[str, ...] | None = None
     #: The caller knows of volumes with several attachments (since 2.60).
     multiattach: bool = True
+    #: The caller may use networks to the outside that are not shared.
+    external: bool = False
     #: The caller may use a flavor without a disk for a server that boots from an image.
     zero_disk: bool = False
     build_time: float = 600.0
@@ -247,7 +249,7 @@ def _plan(tx: Tx, caller: Caller, new: New, flavor: Mapping[str, Any], count: in
         devices=devices.named(
             (device for device, _ in sources), str(properties.get("hw_disk_bus") or "virtio")
         ),
-        nics=networking.choose(tx, caller, new.networks),
+        nics=networking.choose(tx, caller, new.networks, external=new.external),
         group_ids=networking.groups(tx, str(caller.project_id), new.security_groups),
         key_data=_key(tx, caller, new.key_name),
         image_properties=properties,

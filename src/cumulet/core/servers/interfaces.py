@@ -56,13 +56,13 @@ def _interface(port: Row, tag: str | None) -> Interface:
     return Interface(port["id"], port["network_id"], port["mac_address"], port["status"], fixed, tag)
 
 
-def attach(tx: Tx, caller: Caller, server_id: str, asked: Nic) -> Interface:
+def attach(tx: Tx, caller: Caller, server_id: str, asked: Nic, *, external: bool = False) -> Interface:
     """Plug in a port of the user's, or a new one on a network; on the project's only one if none is named.
 
-    Raises NotFound (server, port, network), Conflict (state, port or address in use), Invalid, OverQuota.
+    ``external``: the caller may use networks to the outside that are not shared. Raises Forbidden, NotFound (server, port, network), Conflict (state, port or address in use), Invalid, OverQuota.
     """
     server = actions.ready(tx, caller, server_id, "attach_interface", _STATES)
-    nic = asked if asked.port is not None else _chosen(tx, caller, asked)
+    nic = asked if asked.port is not None else _chosen(tx, caller, asked, external)
     if nic.port is not None and not _is_there(tx, caller, server, nic.port):
         raise NotFound(f"Port {nic.port} could not be found.")
     position = networking.next_position(tx, server_id)
@@ -79,16 +79,14 @@ def _is_there(tx: Tx, caller: Caller, server: Row, port: str) -> bool:
     return row is not None and (caller.is_admin or row["project_id"] == server["project_id"])
 
 
-def _chosen(tx: Tx, caller: Caller, asked: Nic) -> Nic:
+def _chosen(tx: Tx, caller: Caller, asked: Nic, external: bool) -> Nic:
     if asked.network is not None:
         if not networks.usable(tx, str(caller.project_id), [asked.network], is_admin=caller.is_admin):
-            known = tx.one("select external from networks where id = :id", id=asked.network)
-            if known is None or not known["external"]:
-                raise NotFound(f"Network {asked.network} could not be found.")
-        networking.choose(tx, caller, [asked])
+            raise NotFound(f"Network {asked.network} could not be found.")
+        networking.choose(tx, caller, [asked], external=external)
         return asked
     try:
-        found = networking.choose(tx, caller, None)
+        found = networking.choose(tx, caller, None, external=external)
     except Conflict as error:
         raise Invalid(error.message) from None
     if not found:

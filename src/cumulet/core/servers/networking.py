@@ -30,22 +30,24 @@ class Nic(msgspec.Struct, frozen=True):
     tag: str | None = None
 
 
-def choose(tx: Tx, caller: Caller, asked: Sequence[Nic] | str | None) -> list[Nic]:
+def choose(tx: Tx, caller: Caller, asked: Sequence[Nic] | str | None, *, external: bool = False) -> list[Nic]:
     """The interfaces that a request means: as listed, "none", or "auto" and None for the project's only network.
+
+    ``external``: the caller may use networks to the outside that are not shared (network:attach_external_network).
 
     Raises Invalid, Forbidden for networks that cannot be used, Conflict if it is not clear which one is meant.
     """
     if asked == "none":
         return []
     if asked is None or isinstance(asked, str) or not asked:
-        return _the_only_one(tx, caller, must=asked == "auto")
+        return _the_only_one(tx, caller, must=asked == "auto", external=external)
     if len(asked) > MOST:
         raise Invalid(f"{len(asked)} networks were asked for; at most {MOST} are possible.")
-    _check_listed(tx, caller, [nic.network for nic in asked if nic.network is not None])
+    _check_listed(tx, caller, [nic.network for nic in asked if nic.network is not None], external=external)
     return list(asked)
 
 
-def _the_only_one(tx: Tx, caller: Caller, *, must: bool) -> list[Nic]:
+def _the_only_one(tx: Tx, caller: Caller, *, must: bool, external: bool) -> list[Nic]:
     """The only network of the project; ``must``: one is made if there is none."""
     found = networks.usable(tx, str(caller.project_id))
     if len(found) > 1:
@@ -60,34 +62,27 @@ def _the_only_one(tx: Tx, caller: Caller, *, must: bool) -> list[Nic]:
             raise Invalid(
                 f"Unable to automatically allocate a network for project {caller.project_id}: {error.message}"
             ) from None
-    _check_usable(tx, caller, found[0])
+    _check_usable(tx, found[0], external=external)
     return [Nic(network=found[0]["id"])]
 
 
-def _check_listed(tx: Tx, caller: Caller, ids: Sequence[str]) -> None:
+def _check_listed(tx: Tx, caller: Caller, ids: Sequence[str], *, external: bool) -> None:
     if not ids:
         return
     rows = networks.usable(tx, str(caller.project_id), ids, is_admin=caller.is_admin)
     found = {row["id"]: row for row in rows}
     missing = [id for id in ids if id not in found]
     if missing:
-        row = tx.one("select id from networks where id in :ids and external", ids=tuple(missing))
-        if row is not None:
-            raise _external(row["id"])
         raise Invalid(f"Network {', '.join(missing)} could not be found.")
     for row in found.values():
-        _check_usable(tx, caller, row)
+        _check_usable(tx, row, external=external)
 
 
-def _check_usable(tx: Tx, caller: Caller, row: Row) -> None:
-    if row["external"] and not row["shared"] and not caller.is_admin:
-        raise _external(row["id"])
+def _check_usable(tx: Tx, row: Row, *, external: bool) -> None:
+    if row["external"] and not row["shared"] and not external:
+        raise Forbidden(f"It is not allowed to create an interface on external network {row['id']}.")
     if tx.one("select 1 from subnets where network_id = :id limit 1", id=row["id"]) is None:
         raise Invalid(f"Network {row['id']} requires a subnet in order to boot instances on.")
-
-
-def _external(id: str) -> Forbidden:
-    return Forbidden(f"It is not allowed to create an interface on external network {id}.")
 
 
 def groups(tx: Tx, project_id: str, names: Sequence[str]) -> list[str]:

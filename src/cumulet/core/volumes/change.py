@@ -192,10 +192,10 @@ def _servers(tx: Tx, id: str) -> list[Row]:
     )
 
 
-def retype(tx: Tx, caller: Caller, id: str, name_or_id: str, *, migrate: bool) -> None:
+def retype(tx: Tx, caller: Caller, id: str, name_or_id: str, *, migrate: bool, may_multiattach: bool) -> None:
     """Change a volume's type, if its back end can be of that type too.
 
-    Raises NotFound; Invalid where only another back end could, for volumes do not move between them.
+    Raises NotFound; Forbidden for a type with several attachments unless ``may_multiattach``; Invalid where only another back end could, for volumes do not move between them.
     """
     row = listing.find(tx, caller, id, lock=True)
     try:
@@ -208,6 +208,7 @@ def retype(tx: Tx, caller: Caller, id: str, name_or_id: str, *, migrate: bool) -
     if type_.id == row["volume_type_id"]:
         raise Invalid(f"Invalid volume: volume {id} is of type {type_.name} already.")
     multiattach = volume_types.multiattach(type_.extra_specs)
+    volume_types.permit(multiattach, may_multiattach)
     if multiattach != row["multiattach"] and row["shown"] != "available":
         raise Invalid(
             "Invalid input received: retypes affecting multiattach are only allowed on available volumes, it is "

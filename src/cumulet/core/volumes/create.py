@@ -34,6 +34,8 @@ class New(msgspec.Struct, frozen=True):
     source_volume_id: str | None = None
     group_id: str | None = None
     backup_id: str | None = None
+    #: The caller may have a volume with several attachments.
+    may_multiattach: bool = True
     #: An image that is made of volume snapshots gives its boot volume's.
     of_snapshots: bool = True
 
@@ -42,8 +44,15 @@ def create(tx: Tx, caller: Caller, new: New) -> Row:
     """Make a volume; it is ``creating`` until its back end has it.
 
     Raises NotFound for a type, snapshot, volume or group that the caller does not see, Invalid for what does not
-    go together, OverQuota.
+    go together, Forbidden, OverQuota.
     """
+    made = _create(tx, caller, new)
+    # Its type may be that of its source, or of its project.
+    volume_types.permit(made["multiattach"], new.may_multiattach)
+    return made
+
+
+def _create(tx: Tx, caller: Caller, new: New) -> Row:
     if caller.project_id is None:
         raise Forbidden("A volume belongs to a project; ask with a token that is scoped to one.")
     given = [
