@@ -190,7 +190,7 @@ def restore(data: str | None, file: Path | None, force: bool, as_json: bool, sou
 
 @cli.group()
 def token() -> None:
-    """Tokens for those who join the cloud."""
+    """Tokens for those who join the cloud, and the keys of users' tokens."""
 
 
 @token.command("host")
@@ -205,6 +205,18 @@ def token_host(data: str | None, file: Path | None, renew: bool, as_json: bool, 
 
     found = remote.connect(_load(data, file)).call("POST", "/tokens", json={"host": name, "renew": renew})
     tables.show(found, as_json, lambda found: str(found["token"]))
+
+
+@token.command("rotate")
+@_DATA
+@_FILE
+@_JSON
+def token_rotate(data: str | None, file: Path | None, as_json: bool) -> None:
+    """Use a new key for users' tokens and stored secrets; the oldest of three goes, and tokens made with it end."""
+    from cumulet import remote, tables
+
+    found = remote.connect(_load(data, file)).call("POST", "/keys")
+    tables.show(found, as_json, lambda found: f"A new key is in use; {found['keys']} are kept.")
 
 
 @cli.group()

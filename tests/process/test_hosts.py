@@ -112,6 +112,10 @@ def test_tokens_and_lists_speak_json(directory: Path) -> None:
     with cloud(directory / "data") as up:
         made = json.loads(run("token", "host", "far", "--data", up.directory, "--json").stdout)
         assert made["token"].startswith(made["agent"] + ".")
+        assert json.loads(run("token", "rotate", "--data", up.directory, "--json").stdout) == {"keys": 2}
+        assert "3 are kept" in run("token", "rotate", "--data", up.directory).stdout
+        # What the key before encrypted is still good.
+        assert up.get("/compute/v2.1/servers") == {"servers": []}
         agents = json.loads(run("host", "list", "--data", up.directory, "--json").stdout)
         assert {agent["name"] for agent in agents} >= {"h1", "far", "store", "network"}
         assert "h1" in run("host", "list", "--data", up.directory).stdout

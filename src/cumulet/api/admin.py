@@ -19,7 +19,7 @@ from cumulet.api import faults as dialects
 from cumulet.api.asgi import Area, Route
 from cumulet.api.query import whole
 from cumulet.api.request import Request, Response, created, no_content, ok
-from cumulet.core import claims, faults, joining
+from cumulet.core import claims, credentials, faults, joining
 from cumulet.core.policy import ADMIN
 from cumulet.db.engine import Row, Tx
 from cumulet.errors import Conflict, Forbidden, Invalid, Refused, Unavailable
@@ -166,6 +166,11 @@ async def join(request: Request) -> Response:
     return created(await request.cloud.db.write(joining.token, asked.host, renew=asked.renew))
 
 
+async def rotate(request: Request) -> Response:
+    """POST /cumulet/v1/keys: user tokens and secrets are encrypted with a new key from now on."""
+    return created({"keys": await request.cloud.db.write(credentials.rotate_keys)})
+
+
 async def destroyed(request: Request) -> Response:
     """POST /cumulet/v1/agents/{agent}/destroyed: it is gone for good, with all that it had."""
     return ok(await request.cloud.db.write(joining.destroyed, request.params["agent"]))
@@ -230,6 +235,7 @@ AREA = Area(
         _route("POST", "/accept", accept, "accept"),
         _route("GET", "/agents", list_agents, "agents:list"),
         _route("POST", "/tokens", join, "agents:join"),
+        _route("POST", "/keys", rotate, "keys:rotate"),
         _route("POST", "/agents/{agent}/destroyed", destroyed, "agents:destroyed"),
         _route("DELETE", "/agents/{agent}/orphans/{thing}", audit.remove_orphan, "orphans:delete"),
         _route("GET", "/backup", backup, "backup"),

@@ -37,13 +37,18 @@ def decrypt(tx: Tx, text: str) -> str:
         raise Unavailable("A stored secret cannot be decrypted: its key is gone.") from None
 
 
-def rotate_keys(tx: Tx) -> None:
-    """Use a new key from now on, and encrypt with it what is kept; the oldest key goes."""
+def rotate_keys(tx: Tx) -> int:
+    """Use a new key from now on, and encrypt with it what is kept; the oldest key goes. Returns how many there are.
+
+    Tokens that the oldest key encrypted end with it.
+    """
     token.add_key(tx)
-    keys = token.cipher(token.keys(tx))
+    kept = token.keys(tx)
+    keys = token.cipher(kept)
     for table, column in (("credentials", "blob"), ("oauth_consumers", "secret")):
         for row in tx.all(f"select id, {column} as kept from {table}"):
             tx.update(table, row["id"], **{column: keys.rotate(row["kept"].encode()).decode()})
+    return len(kept)
 
 
 def ec2_id(access: str) -> str:
