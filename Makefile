@@ -30,7 +30,7 @@ test: all-but-contract contract
 # PostgreSQL is started once for all workers. A test that is skipped is a failure. A worker that has done its share
 # takes from the other's: tests differ by a factor of a thousand in length.
 all-but-contract: install
-	.ci/part tests 900 $(RUN) -m tests.postgres $(RUN) -m pytest -q -n $(WORKERS) --dist worksteal --no-skips --ignore=tests/contract
+	.ci/part tests 900 $(RUN) -m tests.postgres $(RUN) -m pytest -q -n $(WORKERS) --dist worksteal --no-skips --durations 15 --ignore=tests/contract
 
 # The ordinary clients, against a cloud in a process of its own.
 contract: install

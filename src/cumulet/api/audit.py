@@ -46,22 +46,28 @@ async def show(request: Request) -> Response:
 async def fix(request: Request) -> Response:
     """POST /cumulet/v1/audit: the same, after all that is proven was put right. What was, says so."""
     cloud = request.cloud
-    found = (await _found_twice(cloud)).found
+    first = await _found_twice(cloud)
+    found = first.found
     mended = {_key(one) for one in found if one.kind != "drift" and await _sweeper(cloud).repair(one)}
     drift = [one for one in found if one.kind == "drift"]
     agents = {str(one.facts["agent"]) for one in drift}
     # Who has looked itself tells of what has changed, and what follows from that is the plan's.
     await asyncio.gather(*(_ask(cloud, agent, "audit") for agent in agents))
     mended |= {_key(one) for one in drift}
+    left = await _settled(cloud, mended) if mended else first
+    fixed = [one for one in found if _key(one) not in {_key(one) for one in left.found}]
+    return ok(await _told(cloud, [*fixed, *left.found], {_key(one) for one in fixed}))
+
+
+async def _settled(cloud: Cloud, mended: set[Key]) -> Look:
+    """A look once nothing of what was put right is found any more, and no agent is at work, or after some time."""
     until = asyncio.get_running_loop().time() + SETTLING
     while True:
         left = await _found_twice(cloud)
         quiet = left.quiet and not mended & {_key(one) for one in left.found}
         if quiet or asyncio.get_running_loop().time() > until:
-            break
+            return left
         await asyncio.sleep(BETWEEN)
-    fixed = [one for one in found if _key(one) not in {_key(one) for one in left.found}]
-    return ok(await _told(cloud, [*fixed, *left.found], {_key(one) for one in fixed}))
 
 
 async def remove_orphan(request: Request) -> Response:
