@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import inspect
 import re
 import time
@@ -100,7 +101,9 @@ class _Node:
         self.methods: dict[str, list[tuple[Route, tuple[str, ...]]]] = {}
 
 
-def _tree(routes: Sequence[Route]) -> _Node:
+@functools.lru_cache(maxsize=64)
+def _tree(routes: tuple[Route, ...]) -> _Node:
+    """An area's table never changes: applications of one process, of which tests make thousands, share its tree."""
     root = _Node()
     for route in routes:
         node = root
