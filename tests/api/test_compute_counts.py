@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cloud import TestCloud, running_cloud, until
+from tests.cloud import TestCloud, until
 from tests.servers import NEWEST, boot, make_image, post, remove
-
-from cumulet.db.engine import PostgresDatabase, SqliteDatabase
 
 pytestmark = pytest.mark.anyio
 
 ROOT = "/compute/v2.1"
-
-
-@pytest.fixture
-async def cloud(db: SqliteDatabase | PostgresDatabase, directory: Path) -> AsyncIterator[TestCloud]:
-    async with running_cloud(db, directory) as made:
-        yield made
 
 
 async def get(cloud: TestCloud, path: str, who: str = "admin", version: str = NEWEST) -> Any:

@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cloud import TestCloud, running_cloud
+from tests.cloud import TestCloud
 from tests.volumes import ATTACHMENTS, NEWEST, SNAPSHOTS, VOLUMES, ask, gone, left, shows, snapshot, volume
-
-from cumulet.db.engine import Database
 
 pytestmark = pytest.mark.anyio
 
 URL = "/compute/v2.1"
 OLD_VOLUMES = f"{URL}/os-volumes"
 OLD_SNAPSHOTS = f"{URL}/os-snapshots"
-
-
-@pytest.fixture
-async def cloud(db: Database, directory: Path) -> AsyncIterator[TestCloud]:
-    async with running_cloud(db, directory) as made:
-        yield made
 
 
 async def test_volumes(cloud: TestCloud) -> None:

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cloud import TestCloud, running_cloud, until
+from tests.cloud import TestCloud, until
 
 from cumulet.core import faults
 from cumulet.core.images import mismatch
-from cumulet.db.engine import Database
 from cumulet.drivers import qcow2
 
 pytestmark = pytest.mark.anyio
 
 BINARY = {"Content-Type": "application/octet-stream"}
-
-
-@pytest.fixture
-async def cloud(db: Database, directory: Path) -> AsyncIterator[TestCloud]:
-    async with running_cloud(db, directory) as made:
-        yield made
 
 
 async def image(cloud: TestCloud, disk_format: str, data: bytes) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from tests.cloud import CHEAP, Config, TestCloud, running_cloud, test_cloud, until
+from tests.cloud import CHEAP, Config, TestCloud, test_cloud, until
 
 from cumulet.api.image import data as api_data
 from cumulet.api.image import images
@@ -25,12 +25,6 @@ from cumulet.reconcile import agents
 pytestmark = pytest.mark.anyio
 
 BINARY = {"Content-Type": "application/octet-stream"}
-
-
-@pytest.fixture
-async def cloud(db: Database, directory: Path) -> AsyncIterator[TestCloud]:
-    async with running_cloud(db, directory) as made:
-        yield made
 
 
 async def new(cloud: TestCloud, **more: object) -> str:

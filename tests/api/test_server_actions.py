@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -32,17 +31,6 @@ from cumulet.core import faults
 from cumulet.db.engine import PostgresDatabase, SqliteDatabase
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def cloud(db: SqliteDatabase | PostgresDatabase, directory: Path) -> AsyncIterator[TestCloud]:
-    async with running_cloud(db, directory) as made:
-        yield made
-
-
-@pytest.fixture
-async def image(cloud: TestCloud) -> str:
-    return await make_image(cloud)
 
 
 async def test_stopped_started_rebooted(cloud: TestCloud, image: str) -> None:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cloud import TestCloud, running_cloud, until
+from tests.cloud import TestCloud, until
 from tests.servers import (
     NEWEST,
     URL,
     act,
     attachments,
     boot,
-    make_image,
     make_volume,
     private,
     remove,
@@ -25,20 +22,8 @@ from tests.servers import (
 )
 
 from cumulet.core import faults
-from cumulet.db.engine import PostgresDatabase, SqliteDatabase
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def cloud(db: SqliteDatabase | PostgresDatabase, directory: Path) -> AsyncIterator[TestCloud]:
-    async with running_cloud(db, directory) as made:
-        yield made
-
-
-@pytest.fixture
-async def image(cloud: TestCloud) -> str:
-    return await make_image(cloud)
 
 
 async def attach(cloud: TestCloud, id: str, volume: str, *, version: str = NEWEST, **more: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -36,17 +35,6 @@ from cumulet.db.engine import PostgresDatabase, SqliteDatabase, Tx
 pytestmark = pytest.mark.anyio
 LIVE = {"host": None, "block_migration": "auto"}
 MIGRATIONS = "/compute/v2.1/os-migrations"
-
-
-@pytest.fixture
-async def cloud(db: SqliteDatabase | PostgresDatabase, directory: Path) -> AsyncIterator[TestCloud]:
-    async with running_cloud(db, directory) as made:
-        yield made
-
-
-@pytest.fixture
-async def image(cloud: TestCloud) -> str:
-    return await make_image(cloud)
 
 
 async def hold(cloud: TestCloud, step: str, **more: Any) -> None:

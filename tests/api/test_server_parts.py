@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cloud import TestCloud, running_cloud
+from tests.cloud import TestCloud
 from tests.servers import NEWEST, URL, act, boot, make_image, private, remove, show, wait_for
 
-from cumulet.db.engine import PostgresDatabase, SqliteDatabase
-
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def cloud(db: SqliteDatabase | PostgresDatabase, directory: Path) -> AsyncIterator[TestCloud]:
-    async with running_cloud(db, directory) as made:
-        yield made
 
 
 @pytest.fixture

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cloud import TestCloud, running_cloud
+from tests.cloud import TestCloud
 from tests.leftovers import look
 from tests.servers import (
     act,
     boot,
     console,
     events,
-    make_image,
     remove,
     settled,
     show,
@@ -23,22 +21,11 @@ from tests.servers import (
 )
 
 from cumulet.core import faults
-from cumulet.db.engine import PostgresDatabase, SqliteDatabase, Tx
+from cumulet.db.engine import Tx
 
 pytestmark = pytest.mark.anyio
 SECRET = "sehr-geheim-4711"
 SET = "The administrator has a new password"
-
-
-@pytest.fixture
-async def cloud(db: SqliteDatabase | PostgresDatabase, directory: Path) -> AsyncIterator[TestCloud]:
-    async with running_cloud(db, directory) as made:
-        yield made
-
-
-@pytest.fixture
-async def image(cloud: TestCloud) -> str:
-    return await make_image(cloud)
 
 
 def tells(directory: Path, cloud: TestCloud) -> list[str]:

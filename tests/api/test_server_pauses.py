@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
-from tests.cloud import TestCloud, running_cloud
+from tests.cloud import TestCloud
 from tests.servers import (
     NEWEST,
     URL,
@@ -14,7 +11,6 @@ from tests.servers import (
     boot,
     console,
     events,
-    make_image,
     make_volume,
     private,
     remove,
@@ -25,23 +21,11 @@ from tests.servers import (
 )
 
 from cumulet.core import faults
-from cumulet.db.engine import PostgresDatabase, SqliteDatabase
 
 pytestmark = pytest.mark.anyio
 
 PAUSE = ("pause", "unpause", "PAUSED", "paused", 3)
 SUSPEND = ("suspend", "resume", "SUSPENDED", "suspended", 7)
-
-
-@pytest.fixture
-async def cloud(db: SqliteDatabase | PostgresDatabase, directory: Path) -> AsyncIterator[TestCloud]:
-    async with running_cloud(db, directory) as made:
-        yield made
-
-
-@pytest.fixture
-async def image(cloud: TestCloud) -> str:
-    return await make_image(cloud)
 
 
 @pytest.mark.parametrize(("action", "back", "status", "state", "power"), [PAUSE, SUSPEND])

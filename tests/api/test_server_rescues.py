@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cloud import TestCloud, running_cloud
+from tests.cloud import TestCloud
 from tests.servers import (
     NEWEST,
     URL,
@@ -26,21 +24,10 @@ from tests.servers import (
 )
 
 from cumulet.core import faults, images
-from cumulet.db.engine import PostgresDatabase, SqliteDatabase, Tx
+from cumulet.db.engine import Tx
 
 pytestmark = pytest.mark.anyio
 RESCUE_LINE = "root is on the rescue disk"
-
-
-@pytest.fixture
-async def cloud(db: SqliteDatabase | PostgresDatabase, directory: Path) -> AsyncIterator[TestCloud]:
-    async with running_cloud(db, directory) as made:
-        yield made
-
-
-@pytest.fixture
-async def image(cloud: TestCloud) -> str:
-    return await make_image(cloud)
 
 
 async def disks(cloud: TestCloud, id: str) -> set[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -36,17 +35,6 @@ from cumulet.db.engine import PostgresDatabase, SqliteDatabase
 pytestmark = pytest.mark.anyio
 #: Steps of a resize that a fault rule can hold.
 HELD = ("schedule", "source.ensure", "disk.ensure", "guest.ensure")
-
-
-@pytest.fixture
-async def cloud(db: SqliteDatabase | PostgresDatabase, directory: Path) -> AsyncIterator[TestCloud]:
-    async with running_cloud(db, directory) as made:
-        yield made
-
-
-@pytest.fixture
-async def image(cloud: TestCloud) -> str:
-    return await make_image(cloud)
 
 
 async def flavor(cloud: TestCloud, id: str, **more: Any) -> str:

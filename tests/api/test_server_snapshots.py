@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cloud import TestCloud, running_cloud, until
+from tests.cloud import TestCloud, until
 from tests.servers import (
     NEWEST,
     URL,
@@ -15,7 +13,6 @@ from tests.servers import (
     boot,
     console,
     events,
-    make_image,
     remove,
     settled,
     show,
@@ -24,21 +21,9 @@ from tests.servers import (
 )
 
 from cumulet.core import faults
-from cumulet.db.engine import PostgresDatabase, SqliteDatabase
 
 pytestmark = pytest.mark.anyio
 OLD = "compute 2.44"
-
-
-@pytest.fixture
-async def cloud(db: SqliteDatabase | PostgresDatabase, directory: Path) -> AsyncIterator[TestCloud]:
-    async with running_cloud(db, directory) as made:
-        yield made
-
-
-@pytest.fixture
-async def image(cloud: TestCloud) -> str:
-    return await make_image(cloud)
 
 
 async def image_is(cloud: TestCloud, id: str, status: str) -> dict[str, Any]:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cloud import TestCloud, running_cloud
+from tests.cloud import TestCloud
 from tests.servers import (
     NEWEST,
     URL,
@@ -28,20 +26,8 @@ from tests.servers import (
 )
 
 from cumulet.core import faults
-from cumulet.db.engine import PostgresDatabase, SqliteDatabase
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def cloud(db: SqliteDatabase | PostgresDatabase, directory: Path) -> AsyncIterator[TestCloud]:
-    async with running_cloud(db, directory) as made:
-        yield made
-
-
-@pytest.fixture
-async def image(cloud: TestCloud) -> str:
-    return await make_image(cloud)
 
 
 async def test_a_server_comes_and_goes(cloud: TestCloud, image: str) -> None:

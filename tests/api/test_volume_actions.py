@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests import servers
-from tests.cloud import TestCloud, running_cloud, until
+from tests.cloud import TestCloud, until
 from tests.servers import make_image
 from tests.volumes import (
     NEWEST,
@@ -25,15 +24,7 @@ from tests.volumes import (
     volume,
 )
 
-from cumulet.db.engine import Database
-
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def cloud(db: Database, directory: Path) -> AsyncIterator[TestCloud]:
-    async with running_cloud(db, directory) as made:
-        yield made
 
 
 async def show(cloud: TestCloud, id: str) -> dict[str, Any]:

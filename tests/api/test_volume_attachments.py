@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests import servers
-from tests.cloud import TestCloud, running_cloud, until
+from tests.cloud import TestCloud, until
 from tests.volumes import (
     ATTACHMENTS,
     NEWEST,
@@ -24,18 +23,10 @@ from tests.volumes import (
     volume,
 )
 
-from cumulet.db.engine import Database
-
 pytestmark = pytest.mark.anyio
 
 CONNECTOR = {"host": "elsewhere", "ip": "192.0.2.1", "initiator": "iqn.x", "platform": "x86_64"}
 MODERN = {"version": NEWEST}
-
-
-@pytest.fixture
-async def cloud(db: Database, directory: Path) -> AsyncIterator[TestCloud]:
-    async with running_cloud(db, directory) as made:
-        yield made
 
 
 async def status(cloud: TestCloud, id: str) -> str:

@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests import servers
-from tests.cloud import TestCloud, running_cloud, until
+from tests.cloud import TestCloud, until
 from tests.volumes import NOTHING, SNAPSHOTS, VOLUMES, ask, gone, left, things
 
 from cumulet.core import faults
 from cumulet.core.servers import snapshots as images_of_servers
-from cumulet.db.engine import Database
 from cumulet.values import Caller
 
 pytestmark = pytest.mark.anyio
 
 IMAGES = "/image/v2/images"
-
-
-@pytest.fixture
-async def cloud(db: Database, directory: Path) -> AsyncIterator[TestCloud]:
-    async with running_cloud(db, directory) as made:
-        yield made
 
 
 async def boot(cloud: TestCloud, **more: Any) -> tuple[str, str, str]:

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests import servers
-from tests.cloud import TestCloud, running_cloud, until
+from tests.cloud import TestCloud, until
 from tests.volumes import NOTHING, VOLUMES, ask, gone, left, shows, things
 
 from cumulet.core import faults
-from cumulet.db.engine import Database
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def cloud(db: Database, directory: Path) -> AsyncIterator[TestCloud]:
-    async with running_cloud(db, directory) as made:
-        yield made
 
 
 async def boot(cloud: TestCloud, image: str) -> tuple[str, str]:

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cloud import TestCloud, running_cloud
+from tests.cloud import TestCloud
 from tests.volumes import NEWEST, ROOT, SNAPSHOTS, VOLUMES, ask, gone, left, shows, snapshot, volume
-
-from cumulet.db.engine import Database
 
 pytestmark = pytest.mark.anyio
 GROUPS, TAKEN, KINDS = f"{ROOT}/groups", f"{ROOT}/group_snapshots", f"{ROOT}/group_types"
 MODERN = {"version": NEWEST}
 ADMIN = {"as_": "admin", **MODERN}
-
-
-@pytest.fixture
-async def cloud(db: Database, directory: Path) -> AsyncIterator[TestCloud]:
-    async with running_cloud(db, directory) as made:
-        yield made
 
 
 async def kind(cloud: TestCloud, name: str = "kind", **body: Any) -> dict[str, Any]:

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
-from tests.cloud import TestCloud, running_cloud
+from tests.cloud import TestCloud
 from tests.volumes import NEWEST, ROOT, SNAPSHOTS, VOLUMES, ask, snapshot, volume
-
-from cumulet.db.engine import Database
 
 pytestmark = pytest.mark.anyio
 ADMIN = {"as_": "admin"}
-
-
-@pytest.fixture
-async def cloud(db: Database, directory: Path) -> AsyncIterator[TestCloud]:
-    async with running_cloud(db, directory) as made:
-        yield made
 
 
 async def test_version_documents_need_no_token(cloud: TestCloud) -> None:

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cloud import TestCloud, running_cloud
+from tests.cloud import TestCloud
 from tests.volumes import NEWEST, SNAPSHOTS, VOLUMES, ask, gone, left, shows, snapshot, things, volume
 
-from cumulet.db.engine import Database
-
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def cloud(db: Database, directory: Path) -> AsyncIterator[TestCloud]:
-    async with running_cloud(db, directory) as made:
-        yield made
 
 
 async def test_a_snapshot_is_made_changed_and_deleted(cloud: TestCloud, directory: Path) -> None:

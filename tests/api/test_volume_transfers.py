@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
-from tests.cloud import TestCloud, running_cloud
+from tests.cloud import TestCloud
 from tests.volumes import NEWEST, ROOT, SNAPSHOTS, VOLUMES, act, ask, snapshot, volume
-
-from cumulet.db.engine import Database
 
 pytestmark = pytest.mark.anyio
 #: The old address and the new one.
 PATHS = (f"{ROOT}/os-volume-transfer", f"{ROOT}/volume-transfers")
 OTHER = {"as_": "other"}
-
-
-@pytest.fixture
-async def cloud(db: Database, directory: Path) -> AsyncIterator[TestCloud]:
-    async with running_cloud(db, directory) as made:
-        yield made
 
 
 @pytest.mark.parametrize("path", PATHS)
