@@ -53,15 +53,20 @@ def write(directory: Path, file: Path) -> Manifest:
         )
     file = datadir.target(file)
     draft = file.with_name(f".{file.name}.{os.getpid()}")
-    with datadir.usable(file), tempfile.TemporaryDirectory(dir=file.parent, prefix=".backup-") as work:
+    with (
+        datadir.usable(file, instead="another file"),
+        tempfile.TemporaryDirectory(dir=file.parent, prefix=".backup-") as work,
+    ):
         try:
             copy = Path(work) / datadir.DATABASE
             try:
                 schema = _copy(source, copy)
             except sqlite3.Error as error:
-                raise Refused(
-                    f"The database could not be copied: {error}. Make room and try again.", FAILED
-                ) from error
+                damaged = getattr(error, "sqlite_errorname", "").startswith(
+                    ("SQLITE_CORRUPT", "SQLITE_NOTADB")
+                )
+                hint = "It is damaged: restore an older backup." if damaged else "Make room and try again."
+                raise Refused(f"The database could not be copied: {error}. {hint}", FAILED) from error
             manifest = Manifest(FORMAT, __version__, schema, time.time())
             fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
             with os.fdopen(fd, "wb") as out:
@@ -76,7 +81,8 @@ def write(directory: Path, file: Path) -> Manifest:
                 os.fsync(out.fileno())
             os.replace(draft, file)
         finally:
-            draft.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # where it cannot be removed it could not be made either
+                draft.unlink()
     return manifest
 
 

@@ -136,12 +136,13 @@ def audit(data: str | None, file: Path | None, accept: bool, fix: bool, as_json:
     from cumulet.errors import Refused
     from cumulet.exits import NOT_CLEAN
 
-    cloud = remote.connect(_load(data, file))
+    settings = _load(data, file)
+    cloud = remote.connect(settings)
     if accept:
         cloud.call("POST", "/accept")
         click.echo("The cloud goes on.", err=as_json)
     found = remote.audit(cloud, fix=fix)
-    tables.show(found, as_json, tables.audit)
+    tables.show(found, as_json, lambda found: tables.audit(found, settings.option))
     kinds = [one["kind"] for one in found["findings"] if not one["fixed"]]
     if kinds:
         counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
@@ -183,8 +184,8 @@ def restore(data: str | None, file: Path | None, force: bool, as_json: bool, sou
     found = {"data": str(settings.directory), "made_at": manifest.made_at, "version": manifest.version}
     tables.show(
         found, as_json,
-        lambda _: f"Restored into {settings.directory}. Start it with 'cumulet up': it makes and removes nothing until "
-        "you have seen 'cumulet audit' and run 'cumulet audit --accept'.",
+        lambda _: f"Restored into {settings.directory}. Start it with 'cumulet up{settings.option}': it makes and removes "
+        f"nothing until you have seen 'cumulet audit{settings.option}' and run 'cumulet audit{settings.option} --accept'.",
     )  # fmt: skip
 
 

@@ -8,6 +8,8 @@ An environment variable is named by its path: ``CUMULET_RECONCILE_PATIENCE=30``.
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -222,6 +224,11 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         base = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
         return Path(base).expanduser() / "cumulet"
 
+    @property
+    def option(self) -> str:
+        """What a command that is told to the user needs behind it, so that it means the same cloud."""
+        return f" --data {shlex.quote(self.data)}" if self.data else ""
+
 
 def load(
     file: Path | None = None,
@@ -246,11 +253,31 @@ def load(
         found = msgspec.convert(tree, Config, strict=False)
     except msgspec.ValidationError as error:
         where = f" in {file}" if file else ""
+        variable = _variable(str(error))
+        if variable in environment:
+            where = f" in the environment variable {variable}"
         raise Refused(f"The settings{where} are not valid: {error}. See docs/settings.md.", 2) from error
+    try:
+        re.compile(found.auth.password_regex)
+    except re.error as error:
+        raise Refused(
+            f"The setting auth.password_regex, {found.auth.password_regex!r}, is no regular expression: {error}.",
+            2,
+        ) from error
     if found.hosts.hypervisor == "qemu" and "backend" not in tree.get("volumes", {}):
         # Guests of this machine can open files, and what a simulated back end has is nothing to open.
         return msgspec.structs.replace(found, volumes=msgspec.structs.replace(found.volumes, backend="files"))
     return found
+
+
+def _settings() -> list[tuple[str, str]]:
+    """Section and name of every setting that is in a section."""
+    return [
+        (field.name, inner.name)
+        for field in msgspec.structs.fields(Config)
+        if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct)
+        for inner in msgspec.structs.fields(field.type)
+    ]
 
 
 def _merge(tree: dict[str, Any], over: Mapping[str, Any]) -> None:
@@ -263,7 +290,19 @@ def _merge(tree: dict[str, Any], over: Mapping[str, Any]) -> None:
             tree[name] = value
 
 
+def _variable(complaint: str) -> str:
+    """The environment variable of the setting that a complaint names: ``… - at `$.server.port` ``."""
+    _, _, path = complaint.partition("`$.")
+    return "CUMULET_" + path.partition("`")[0].replace(".", "_").upper()
+
+
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    """What the variables say. Raises Refused for one that begins like a section and names no setting of it."""
+    known = {f"CUMULET_{section}_{name}".upper() for section, name in _settings()}
+    sections = {f"CUMULET_{section}_".upper() for section, _ in _settings()}
+    for variable in sorted(environment):
+        if variable not in known and any(variable.startswith(section) for section in sections):
+            raise Refused(f"The environment variable {variable} is no setting. See docs/settings.md.", 2)
     found: dict[str, Any] = {}
     for field in msgspec.structs.fields(Config):
         if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):

@@ -74,8 +74,8 @@ def _who(directory: Path) -> str:
 
 
 @contextlib.contextmanager
-def usable(path: Path) -> Iterator[None]:
-    """Turns what the system says of a file or directory into Refused, with what would help."""
+def usable(path: Path, *, instead: str = "another directory with --data") -> Iterator[None]:
+    """Turns what the system says of a file or directory into Refused, with what would help: choosing ``instead``."""
     try:
         yield
     except OSError as error:
@@ -83,10 +83,10 @@ def usable(path: Path) -> Iterator[None]:
             errno.ENOSPC: "The disk is full: make room.",
             errno.EDQUOT: "The quota of the disk is used up: make room.",
             errno.EFBIG: "The disk is full: make room.",
-            errno.EROFS: "The file system is read-only: choose another directory with --data.",
-            errno.EACCES: "Choose another directory with --data, or give this user the right to write there.",
-            errno.EPERM: "Choose another directory with --data, or give this user the right to write there.",
-            errno.ENOTDIR: "Choose another directory with --data.",
+            errno.EROFS: f"The file system is read-only: choose {instead}.",
+            errno.EACCES: f"Choose {instead}, or give this user the right to write there.",
+            errno.EPERM: f"Choose {instead}, or give this user the right to write there.",
+            errno.ENOTDIR: f"Choose {instead}.",
             errno.EEXIST: "It is not a directory: choose another one with --data.",
         }.get(error.errno or 0, "")
         where = error.filename or path

@@ -24,7 +24,7 @@ def settings() -> str:
         "",
         "A setting is taken from the file that `--config FILE` names (TOML), from an environment variable, or from a flag;",
         "the later goes before the earlier. `cumulet settings` shows the values in force. What is not known is refused, with",
-        "the name of the file and of the setting.",
+        "the name of the file and of the setting; an environment variable, where it begins like those of a section.",
         "",
         "| setting | environment | type | default | |",
         "| --- | --- | --- | --- | --- |",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -48,7 +49,10 @@ class Remote:
         file = datadir.target(file)
         draft = file.with_name(f".{file.name}.{os.getpid()}")
         try:
-            with datadir.usable(file), self._http.stream("GET", f"/cumulet/v1{path}") as response:
+            with (
+                datadir.usable(file, instead="another file"),
+                self._http.stream("GET", f"/cumulet/v1{path}") as response,
+            ):
                 if response.status_code >= 400:
                     response.read()
                     raise Refused(_reason(response), FAILED)
@@ -62,7 +66,8 @@ class Remote:
         except httpx2.HTTPError as error:
             raise Refused(f"The cloud at {self.url} broke off: {error}.", NOT_RUNNING) from error
         finally:
-            draft.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # where it cannot be removed it could not be made either
+                draft.unlink()
 
     def _send(self, method: str, path: str, **more: Any) -> httpx2.Response:
         try:
@@ -70,7 +75,7 @@ class Remote:
         except httpx2.HTTPError as error:
             raise Refused(f"The cloud at {self.url} does not answer: {error}.", NOT_RUNNING) from error
         if response.status_code >= 400:
-            raise Refused(_reason(response), FAILED)
+            raise Refused(_reason(response), REFUSED if response.status_code in (401, 403, 409) else FAILED)
         return response
 
 
@@ -84,10 +89,11 @@ def _reason(response: httpx2.Response) -> str:
 def connect(config: Config, environment: Mapping[str, str] = os.environ) -> Remote:
     """A session as administrator with the cloud of the data directory, or else with that of the OS_* variables.
 
-    Who can read the secrets of a data directory is its operator, whatever user the shell's variables name.
-    Raises Refused.
+    Who can read the secrets of a data directory is its operator, whatever user the shell's variables name. Who names a
+    data directory means no other cloud. Raises Refused.
     """
-    given = environment if environment.get("OS_PASSWORD") and environment.get("OS_AUTH_URL") else None
+    named = environment.get("OS_PASSWORD") and environment.get("OS_AUTH_URL") and not config.data
+    given = environment if named else None
     secrets = datadir.secrets(config.directory) if datadir.is_used(config.directory) else None
     refusal: Refused | None = None
     if secrets is not None:

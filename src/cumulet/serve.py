@@ -32,9 +32,9 @@ from cumulet.config import Config
 from cumulet.core import catalog
 from cumulet.core.bootstrap import DOMAIN, fixed, seed_identity
 from cumulet.datadir import Secrets
+from cumulet.db import migrate
 from cumulet.db.engine import Database, PostgresDatabase, SqliteDatabase, Tx
 from cumulet.db.listen import Listener
-from cumulet.db.migrate import prepare
 from cumulet.drivers import qcow2
 from cumulet.errors import Refused, Unavailable
 from cumulet.exits import BAD_SETTINGS, DATABASE, PORT, SCHEMA
@@ -141,15 +141,16 @@ def open_database(config: Config, directory: Path, chance: Chance) -> SqliteData
             )
         shared = PostgresDatabase(config.database.url, chance, connections=config.database.connections)
         with closed_on_error(shared), _alone(shared):
-            prepare(shared)
+            migrate.prepare(shared)
         return shared
     path = directory / datadir.DATABASE
     with refuses_sqlite(path):
         with datadir.usable(path):
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        migrate.refuse_others(path)
         db = SqliteDatabase(path, chance)
         with closed_on_error(db):
-            prepare(db)
+            migrate.prepare(db)
     return db
 
 
@@ -350,11 +351,13 @@ class _Process:
             path = clouds.user_file()
             backup = clouds.merge(path, entries)
             say(f"Added cumulet and cumulet-demo to {path}{f'; it was {backup}' if backup else ''}.")
+        option = self.config.option
         if await self.db.read(mode.report_only) is not None:
             say(
-                "REPORT-ONLY: nothing is made or removed until you have seen 'cumulet audit' and run 'cumulet audit --accept'."
+                f"REPORT-ONLY: nothing is made or removed until you have seen 'cumulet audit{option}' and run "
+                f"'cumulet audit{option} --accept'."
             )
-        say("Stop it with Ctrl-C or 'cumulet down'.")
+        say(f"Stop it with Ctrl-C or 'cumulet down{option}'.")
         sys.stdout.flush()
 
     def _write_env(self, path: Path) -> None:

@@ -82,12 +82,13 @@ def agents(found: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def audit(found: Mapping[str, Any]) -> str:
+def audit(found: Mapping[str, Any], option: str = "") -> str:
+    """The findings; ``option`` is what a command needs that means this cloud."""
     parts = []
     if found["report_only"]:
         parts.append(
             f"REPORT-ONLY since {moment(found['report_only']['since'])}: {found['report_only']['reason']}. Nothing is made or "
-            "removed until 'cumulet audit --accept'."
+            f"removed until 'cumulet audit{option} --accept'."
         )
     for kind, title in FINDINGS.items():
         some = [one for one in found["findings"] if one["kind"] == kind]

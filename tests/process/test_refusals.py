@@ -11,7 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from cumulet.exits import BAD_SETTINGS, DATABASE, FAILED, IN_USE, NOT_RUNNING, NOT_WRITABLE, PORT, SCHEMA
+from cumulet.exits import (
+    BAD_SETTINGS,
+    DATABASE,
+    FAILED,
+    IN_USE,
+    NOT_RUNNING,
+    NOT_WRITABLE,
+    PORT,
+    REFUSED,
+    SCHEMA,
+)
 from tests.process.cumulet import Cloud, cloud, environment, run, started, until
 from tests.process.test_hosts import joined
 
@@ -47,6 +57,7 @@ def starts_again(data: Path) -> None:
         ("[server]\nconnections = 'x'", ("server.connections",)),
         ("[server]\nprot = 1", ("prot",)),
         ("[hosts]\ncount = -1", ("hosts.count",)),
+        ("[auth]\npassword_regex = '('", ("auth.password_regex", "regular expression")),
         ("[database]\nurl = 'mysql://x'", ("postgresql://",)),
     ],
 )
@@ -55,7 +66,7 @@ def test_broken_settings_name_the_file_and_the_setting(
 ) -> None:
     file = directory / "cumulet.toml"
     file.write_text(text)
-    named = () if "url" in text else (str(file),)
+    named = () if "url" in text or "regex" in text else (str(file),)
     refused(
         run("up", "--data", directory / "data", "--port", "0", "--config", file), BAD_SETTINGS, *named, *words
     )
@@ -67,7 +78,17 @@ def test_a_settings_file_that_is_not_there(directory: Path) -> None:
 
 def test_a_broken_environment_variable_is_named(directory: Path) -> None:
     env = {"CUMULET_RECONCILE_PATIENCE": "soon"}
-    refused(run("up", "--data", directory, env=env), BAD_SETTINGS, "reconcile.patience")
+    refused(
+        run("up", "--data", directory, env=env),
+        BAD_SETTINGS,
+        "reconcile.patience",
+        "CUMULET_RECONCILE_PATIENCE",
+    )
+
+
+def test_an_environment_variable_that_is_no_setting(directory: Path) -> None:
+    env = {"CUMULET_RECONCILE_PATENCE": "1"}
+    refused(run("settings", "--data", directory, env=env), BAD_SETTINGS, "CUMULET_RECONCILE_PATENCE")
 
 
 def test_an_address_that_others_reach_needs_a_word(directory: Path) -> None:
@@ -113,6 +134,14 @@ def test_a_file_that_is_no_database(directory: Path) -> None:
     (directory / "data").mkdir()
     (directory / "data/cumulet.db").write_text("something else " * 100)
     refused(run("up", "--data", directory / "data", "--port", "0"), SCHEMA, "not a database")
+
+
+def test_a_database_of_somebody_else_is_left_alone(directory: Path) -> None:
+    (directory / "data").mkdir()
+    _sql(directory / "data", "create table theirs (id integer)")
+    before = (directory / "data/cumulet.db").read_bytes()
+    refused(run("up", "--data", directory / "data", "--port", "0"), SCHEMA, "theirs", "Nothing was changed")
+    assert (directory / "data/cumulet.db").read_bytes() == before
 
 
 def test_a_database_that_another_program_locks(stopped: Path) -> None:
@@ -173,6 +202,9 @@ def test_a_backup_into_no_directory_and_out_of_no_backup(stopped: Path) -> None:
     refused(run("backup", place, "--data", stopped), NOT_WRITABLE, str(place.parent), "not a directory")
     refused(run("restore", __file__, "--data", stopped.parent / "new"), FAILED, "not a backup of Cumulet")
     assert not (stopped.parent / "new").exists()
+    with (stopped / "cumulet.db").open("r+b") as file:
+        file.write(b"something else")
+    refused(run("backup", stopped.parent / "b", "--data", stopped), FAILED, "damaged")
 
 
 def test_a_log_that_cannot_be_written_stops_nothing(directory: Path) -> None:
@@ -291,6 +323,20 @@ def test_a_database_server_that_does_not_answer(directory: Path) -> None:
 def test_commands_without_a_cloud(directory: Path) -> None:
     for words in (("audit",), ("token", "host", "x"), ("env",), ("host", "list")):
         refused(run(*words, "--data", directory / "none"), NOT_RUNNING, "cumulet up")
+
+
+def test_who_names_a_data_directory_means_no_other_cloud(directory: Path) -> None:
+    """Whatever the shell's variables lead to."""
+    with cloud(directory / "data") as up:
+        for words in (("audit",), ("token", "rotate"), ("host", "list")):
+            refused(run(*words, "--data", directory / "none", env=up.variables), NOT_RUNNING, "none")
+        assert run("host", "list", env={**up.variables, "XDG_DATA_HOME": str(directory)}).returncode == 0
+
+
+def test_a_name_that_is_taken(directory: Path) -> None:
+    with cloud(directory / "data") as up, joined(up, directory / "far", "far") as host:
+        host.await_line("joins")
+        refused(run("token", "host", "far", "--data", up.directory), REFUSED, "--renew")
 
 
 def test_a_second_signal_is_not_needed(directory: Path) -> None:

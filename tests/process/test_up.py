@@ -132,8 +132,9 @@ def test_down_status_and_env(directory: Path) -> None:
             for line in run("env", "--data", data, "--user", "demo").stdout.splitlines()
         )
         assert run("audit", "--data", data, env=demo).returncode == 0
-        assert run("audit", "--data", directory / "none", env=up.variables).returncode == 0
-        assert run("audit", "--data", directory / "none", env=demo).returncode == 1
+        elsewhere = {"XDG_DATA_HOME": str(directory / "none")}
+        assert run("audit", env={**up.variables, **elsewhere}).returncode == 0
+        assert run("audit", env={**demo, **elsewhere}).returncode == 9
         assert "Stopped process" in run("down", "--data", data).stdout
         assert up.process.wait(10) == 0
     for command in ("down", "status"):

@@ -25,7 +25,7 @@ def token(tx: Tx, name: str, *, renew: bool = False) -> Row:
     row = tx.one("select * from agents where kind = 'host' and name = :name", name=name)
     if row is not None and row["session"] is not None and not (renew or row["destroyed"] or row["retired"]):
         raise Conflict(
-            f"The host {name} has joined already. A new token ends its present one: ask for it with renew."
+            f"The host {name} has joined already. A new token ends its present one: ask for it with --renew."
         )
     secret = tx.chance.token()
     id = agents.register(tx, "host", name, secret)

@@ -6,6 +6,7 @@ equal. A newer one is refused: the program would not know what it reads.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import sqlite3
@@ -13,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from cumulet.db.engine import Database, PostgresDatabase, SqliteDatabase, Tx
+from cumulet.db.engine import Database, PostgresDatabase, SqliteDatabase, Tx, connect_sqlite
 from cumulet.errors import Refused
 
 #: The newest migration; a test compares it with db/migrations/versions.
@@ -30,6 +31,8 @@ def prepare(db: Database) -> str:
     if found == HEAD:
         return "current"
     if found is None:
+        assert isinstance(db, SqliteDatabase | PostgresDatabase)
+        _refuse(db.read_now(_any_table))
         _create(db)
         return "created"
     if found not in _known():
@@ -57,6 +60,40 @@ def _version(tx: Tx) -> str | None:
     if tx.one(exists) is None:
         return None
     found = tx.value("select version_num from alembic_version")
+    return str(found) if found is not None else None
+
+
+def refuse_others(path: Path) -> None:
+    """Raise Refused for a SQLite file with tables of others, before it is opened to be written, which changes it."""
+    if path.with_name(path.name + "-wal").exists():
+        return  # A log that must be folded in first, which a reader cannot do; ``prepare`` looks then.
+    with (
+        contextlib.suppress(sqlite3.Error),
+        contextlib.closing(connect_sqlite(path, read_only=True)) as connection,
+    ):
+        names = [row[0] for row in connection.execute(_TABLES["sqlite"])]
+        if "alembic_version" not in names:
+            _refuse(names[0] if names else None)
+
+
+def _refuse(other: str | None) -> None:
+    if other is not None:
+        raise Refused(
+            f"The database has tables that are not Cumulet's, such as {other}: it is somebody else's. Nothing was "
+            "changed. Name an empty database, or another data directory with --data.",
+            4,
+        )
+
+
+_TABLES = {
+    "sqlite": "select name from sqlite_master where type = 'table' and name not like 'sqlite%' order by name",
+    "postgresql": "select tablename from pg_tables where schemaname = current_schema() order by tablename",
+}
+
+
+def _any_table(tx: Tx) -> str | None:
+    """The name of a table that is there."""
+    found = tx.value(_TABLES[tx.dialect])
     return str(found) if found is not None else None
 
 

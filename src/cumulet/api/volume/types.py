@@ -82,12 +82,15 @@ def _is_public(request: Request) -> bool | None:
     return None if text.lower() == "none" else boolean(text, "is_public")
 
 
+async def show_own_default(request: Request) -> Response:
+    """GET /types/default: the type that the caller's volumes get"""
+    found = await request.cloud.db.read(volume_types.default, request.caller)
+    return ok({"volume_type": _shown(request, found)})
+
+
 async def show(request: Request) -> Response:
-    """GET /types/{type_id}; ``default`` stands for the type that the caller's volumes get"""
-    if _id(request) == "default":
-        found = await request.cloud.db.read(volume_types.default, request.caller)
-    else:
-        found = await request.cloud.db.read(volume_types.find, request.caller, _id(request))
+    """GET /types/{type_id}"""
+    found = await request.cloud.db.read(volume_types.find, request.caller, _id(request))
     return ok({"volume_type": _shown(request, found)})
 
 
@@ -310,6 +313,7 @@ _DEFAULT = f"{_DEFAULTS}/{{target_id}}"
 ROUTES = (
     Route("GET", _ALL, index, f"{_TYPE}:type_get_all", READER),
     Route("POST", _ALL, create, f"{_TYPE}:type_create", ADMIN),
+    Route("GET", f"{_ALL}/default", show_own_default, f"{_TYPE}:type_get", READER),
     Route("GET", _ONE, show, f"{_TYPE}:type_get", READER),
     Route("PUT", _ONE, update, f"{_TYPE}:type_update", ADMIN),
     Route("DELETE", _ONE, delete, f"{_TYPE}:type_delete", ADMIN),
