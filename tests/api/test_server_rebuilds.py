@@ -168,6 +168,30 @@ async def test_what_is_refused(cloud: TestCloud, image: str) -> None:
     assert (await show(cloud, id))["status"] == "ACTIVE"
 
 
+async def test_injected_files_are_those_of_the_request(cloud: TestCloud, image: str) -> None:
+    """They go into the disk that it makes, and are kept for no other."""
+
+    async def contents() -> set[str]:
+        sql = "select spec from claims where holder = :id and part = 'config' and wanted"
+        (spec,) = await cloud.db.read(lambda tx: [row["spec"] for row in tx.all(sql, id=id)])
+        return {base64.b64decode(data).decode() for path, data in spec["files"].items() if "content/" in path}
+
+    def injected(text: str) -> list[dict[str, str]]:
+        return [{"path": "/f", "contents": base64.b64encode(text.encode()).decode()}]
+
+    before = await settled(cloud)
+    old = "compute 2.56"
+    id = await boot(cloud, version=old, imageRef=image, config_drive=True, personality=injected("first"))
+    assert await contents() == {"first"}
+    for body, there in (({"personality": injected("second")}, {"second"}), ({}, set())):
+        answer = await act(cloud, id, "rebuild", {"imageRef": image, **body}, version=old)
+        assert answer.status_code == 202, answer.text
+        await wait_for(cloud, id, "ACTIVE")
+        assert await contents() == there
+    await remove(cloud, id)
+    await wait_for_everything(cloud, before)
+
+
 async def test_versions_of_fields(cloud: TestCloud, image: str) -> None:
     id = await boot(cloud, imageRef=image)
     fields: list[tuple[str, Any, int, int]] = [

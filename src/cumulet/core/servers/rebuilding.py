@@ -63,6 +63,8 @@ def rebuild(tx: Tx, caller: Caller, id: str, asked: Rebuild) -> Shown:
     request = dict(row["request"])
     if asked.password is not None and row["config_drive"]:
         request["admin_password"] = asked.password
+    # Files are injected into the disk that a request makes, and kept for no other.
+    request.pop("files", None)
     if asked.files:
         request["files"] = [list(file) for file in asked.files]
     values: dict[str, Any] = {**asked.values, **_key(tx, caller, asked.key_name)}
