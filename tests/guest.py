@@ -12,7 +12,6 @@ import functools
 import hashlib
 import os
 import re
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -28,8 +27,7 @@ from cumulet.drivers.base import Driver, Thing
 from cumulet.wire.agent import Claim, Need, Question
 
 #: Builds the image; a repository of its own beside this one.
-HOME = Path(__file__).resolve().parents[1]
-BUILDER = HOME / ".." / "shared" / "guest" / "build-image"
+BUILDER = Path(__file__).resolve().parents[1] / ".." / "shared" / "guest" / "build-image"
 #: An image that was built already, or another one that behaves like it.
 IMAGE = "CUMULET_TEST_GUEST"
 #: Seconds until a guest must have booted, on two busy processors that it is emulated on.
@@ -63,25 +61,12 @@ def image() -> Path:
         # The builder writes to the machine's temporary directory and may use its package manager: one at a time.
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not found.exists() or found.stat().st_mtime < newest:
-            _build(found)
+            draft = found.with_suffix(".draft")
+            built = subprocess.run([BUILDER, draft], capture_output=True, text=True, check=False)
+            if built.returncode != 0:
+                raise AssertionError(f"the guest's image cannot be built: {built.stderr.strip()}")
+            os.replace(draft, found)
     return found
-
-
-def _build(found: Path) -> None:
-    """Build the image, in a directory of this repository: others may clean up the machine's own for temporary files."""
-    failures = []
-    for _ in range(3):
-        with tempfile.TemporaryDirectory(prefix=".guest-", dir=HOME) as working:
-            draft = Path(working) / "image.qcow2"
-            built = subprocess.run(
-                [BUILDER, draft], env={**os.environ, "TMPDIR": working}, capture_output=True, text=True, check=False,
-            )  # fmt: skip
-            if built.returncode == 0:
-                shutil.copy(draft, found.with_suffix(".draft"))
-                os.replace(found.with_suffix(".draft"), found)
-                return
-        failures.append(built.stderr.strip())
-    raise AssertionError("the guest's image cannot be built; each try's complaint:\n" + "\n".join(failures))
 
 
 @functools.cache
