@@ -10,9 +10,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.conftest import run
-from tests.guest import MIB, Host, host, kill
+from tests.guest import HOSTS, MIB, Host, host, kill
 from tests.host import swaps
 from tests.host.swaps import GUEST, NEW, OLD, empty, part
 from tests.process.cumulet import ROOT, environment
@@ -27,6 +28,10 @@ pytestmark = pytest.mark.anyio
 #: Of the old volume; and the device's path in the guest.
 SIZE = 16 * MIB
 DEVICE = f"/machine/peripheral/{machine.volume_id(OLD)}/virtio-backend"
+
+
+#: A guest with nothing on its disk powers itself off for nobody.
+HASTY = msgspec.structs.replace(HOSTS, shutdown_seconds=1.0)
 
 
 class Swap:
@@ -94,7 +99,7 @@ def volumes(directory: Path) -> dict[str, Path]:
 
 @pytest.fixture
 async def swap(directory: Path, tmp_path: Path) -> AsyncIterator[Swap]:
-    with host(directory) as made:
+    with host(directory, HASTY) as made:
         yield Swap(made, volumes(tmp_path))
 
 

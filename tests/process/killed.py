@@ -35,7 +35,7 @@ COMPUTE, NETWORK, VOLUME, IMAGE = "/compute/v2.1", "/network/v2.0", "/volume/v3"
 HOSTS = ("h1", "h2", "h3")
 #: Servers at the same time, and combinations between two looks at everything.
 AT_ONCE = 8
-BETWEEN = 50
+BETWEEN = 67
 #: Seconds: until an operation has met its fault, and until a server has come to rest.
 MEETING, RESTING = 4.0, 90.0
 FAULTS: dict[str, dict[str, Any]] = {
@@ -134,8 +134,9 @@ class Server:
             found = await there()
             if found == status:
                 return True
-            rested = rested + 1 if found in ("ERROR", "GONE") else 0
-            if rested > 2:
+            # What was asked for may have failed, as where no host is up at this moment: then it stays as it was.
+            rested = rested + 1 if found not in (None, "BUILD") else 0
+            if rested > 20:
                 return False
             await asyncio.sleep(0.05)
         return False
@@ -317,14 +318,13 @@ class Run:
             for host in HOSTS:
                 self.tokens[host] = run("token", "host", host, "--data", self.directory).stdout.strip()
                 self.hosts[host] = self.join(host)
-            watcher = asyncio.create_task(self.watch())
+            self.watcher = asyncio.create_task(self.watch())
             try:
                 await self.until(self.are_up, "the hosts to join")
                 yield
-                assert not watcher.done(), watcher.exception()
             finally:
-                watcher.cancel()
-                await asyncio.gather(watcher, return_exceptions=True)
+                self.watcher.cancel()
+                await asyncio.gather(self.watcher, return_exceptions=True)
                 await self.http.aclose()
         finally:
             for program in (self.up, *self.hosts.values()):
@@ -341,7 +341,12 @@ class Run:
             if self.ended(self.up):
                 self.up.close()
                 self.up = self.control()
-                await asyncio.to_thread(self.up.ready)
+                try:
+                    await asyncio.to_thread(self.up.ready)
+                except AssertionError:
+                    # Killed again before it served is one more kill.
+                    if self.up.process.poll() != -signal.SIGKILL:
+                        raise
             for host, program in self.hosts.items():
                 if self.ended(program):
                     program.close()
@@ -365,6 +370,8 @@ class Run:
 
     async def once(self, method: str, path: str, body: Any = None) -> tuple[int | None, Any]:
         """One request; its code is None if no answer came."""
+        if self.watcher.done():
+            self.watcher.result()
         headers = {"X-Auth-Token": self.token, "OpenStack-API-Version": "compute 2.94"}
         if path.startswith(VOLUME):
             headers["OpenStack-API-Version"] = "volume 3.70"
