@@ -97,6 +97,8 @@ class Agent:
         self._outbox: dict[str, wire.Sight] = {}
         self._orphans: list[wire.Orphan] | None = None
         self._orphans_told: set[str] = set()
+        #: Set, and replaced, whenever a report was taken down.
+        self._taken = asyncio.Event()
         self._ready = asyncio.Event()
         self._faults = False
         self._crashed = asyncio.Event()
@@ -260,6 +262,14 @@ class Agent:
                     self.claims[id] = msgspec.structs.replace(claim, made=True)
             if not self._outbox and self._orphans is None:
                 self._ready.clear()
+            self._taken.set()
+            self._taken = asyncio.Event()
+
+    async def _all_told(self) -> None:
+        """What was found by now has been taken down; a report that is under way may have been put together before."""
+        for _ in range(2):
+            if self._ready.is_set():
+                await self._taken.wait()
 
     # --- one claim ---
 
@@ -573,6 +583,8 @@ class Agent:
             return pieces(await self._everything())
         if question.name == "audit":
             await self.audit()
+            # Whoever asked looks at the ledger next.
+            await self._all_told()
             return pieces(b"{}")
         driver = next((d for d in self._all_drivers if self._kind_of(question) in d.kinds), None)
         if driver is None:
