@@ -270,14 +270,16 @@ def load(
     return found
 
 
-def _settings() -> list[tuple[str, str]]:
-    """Section and name of every setting that is in a section."""
-    return [
-        (field.name, inner.name)
-        for field in msgspec.structs.fields(Config)
-        if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct)
-        for inner in msgspec.structs.fields(field.type)
-    ]
+def _settings() -> dict[str, tuple[str, str]]:
+    """Every setting's section, "" if it is in none, and name, by its environment variable."""
+    found: dict[str, tuple[str, str]] = {}
+    for field in msgspec.structs.fields(Config):
+        if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
+            for inner in msgspec.structs.fields(field.type):
+                found[f"CUMULET_{field.name}_{inner.name}".upper()] = field.name, inner.name
+        else:
+            found[f"CUMULET_{field.name}".upper()] = "", field.name
+    return found
 
 
 def _merge(tree: dict[str, Any], over: Mapping[str, Any]) -> None:
@@ -298,20 +300,15 @@ def _variable(complaint: str) -> str:
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     """What the variables say. Raises Refused for one that begins like a section and names no setting of it."""
-    known = {f"CUMULET_{section}_{name}".upper() for section, name in _settings()}
-    sections = {f"CUMULET_{section}_".upper() for section, _ in _settings()}
-    for variable in sorted(environment):
-        if variable not in known and any(variable.startswith(section) for section in sections):
-            raise Refused(f"The environment variable {variable} is no setting. See docs/settings.md.", 2)
+    settings = _settings()
+    sections = tuple({f"CUMULET_{section}_".upper() for section, _ in settings.values() if section})
     found: dict[str, Any] = {}
-    for field in msgspec.structs.fields(Config):
-        if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
-            for inner in msgspec.structs.fields(field.type):
-                value = environment.get(f"CUMULET_{field.name}_{inner.name}".upper())
-                if value is not None:
-                    found.setdefault(field.name, {})[inner.name] = value
-        else:
-            value = environment.get(f"CUMULET_{field.name}".upper())
-            if value is not None:
-                found[field.name] = value.split(",") if field.name == "roles" else value
+    for variable in sorted(environment):
+        section, name = settings.get(variable, ("", ""))
+        if name:
+            value = environment[variable]
+            place = found.setdefault(section, {}) if section else found
+            place[name] = value.split(",") if name == "roles" else value
+        elif variable.startswith(sections):
+            raise Refused(f"The environment variable {variable} is no setting. See docs/settings.md.", 2)
     return found

@@ -260,13 +260,19 @@ async def test_a_connection_that_takes_long_is_answered_with_the_reason(
     await shows(cloud, f"{VOLUMES}/{id}", "available")
 
 
-async def test_what_a_copy_is_to_be_made_from_stays_until_it_is(cloud: TestCloud, directory: Path) -> None:
-    """The back end dies before it begins with the copy; when it comes again its debts come first."""
+async def copying(cloud: TestCloud) -> tuple[dict[str, Any], dict[str, Any], str, str]:
+    """A volume, its snapshot, a volume that is to be made from that, and the rule that holds it."""
     source = await volume(cloud)
     taken = await snapshot(cloud, source["id"])
     held = await rule(cloud, "volume.ensure", "hold", count=None)
     copy = await post(cloud, snapshot_id=taken["id"])
     await waiting(cloud, copy, "to make a volume")
+    return source, taken, copy, held
+
+
+async def test_what_a_copy_is_to_be_made_from_stays_until_it_is(cloud: TestCloud, directory: Path) -> None:
+    """The back end dies before it begins with the copy; when it comes again its debts come first."""
+    source, taken, copy, held = await copying(cloud)
     await ask(cloud, "DELETE", f"{SNAPSHOTS}/{taken['id']}", 202)
     await rule(cloud, "volume.ensure", "crash", count=1)
     await lift(cloud, held)
@@ -278,11 +284,7 @@ async def test_what_a_copy_is_to_be_made_from_stays_until_it_is(cloud: TestCloud
 
 
 async def test_a_copy_of_what_is_lost_is_given_up_at_once(cloud: TestCloud, directory: Path) -> None:
-    source = await volume(cloud)
-    taken = await snapshot(cloud, source["id"])
-    held = await rule(cloud, "volume.ensure", "hold", count=None)
-    copy = await post(cloud, snapshot_id=taken["id"])
-    await waiting(cloud, copy, "to make a volume")
+    source, taken, copy, held = await copying(cloud)
     for path in (directory / "agents" / "volume-sim" / "snapshot").iterdir():
         path.unlink()
     await rule(cloud, "volume.ensure", "crash", count=1)

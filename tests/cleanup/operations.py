@@ -6,17 +6,27 @@ would ask who changes his mind; it may be refused while the operation is under w
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import contextlib
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from cumulet.config import Config, Hosts, Reconcile
 from cumulet.core.servers import actions, deleting, moving, rebuilding, snapshots, volume_attachments
 from cumulet.db.engine import Tx
 from cumulet.errors import CumuletError
 from cumulet.values import Caller
 from tests.case import COMPUTE, H1, IMAGE, VOLUME, Case
+from tests.cloud import CHEAP
+from tests.virtual import Stage
 
 Ask = Callable[["Stand", str], Awaitable[None]]
+
+
+#: What comes when a fault was met.
+THEN = ("goes on", "is deleted", "turns back")
 
 
 @dataclass
@@ -89,6 +99,19 @@ class Stand:
         await self.case.until(
             lambda: self.shows(server, *states), f"the server to become {' or '.join(states)}"
         )
+
+
+@contextlib.contextmanager
+def staged() -> Iterator[tuple[Stage, Stand]]:
+    """A simulated cloud in this process, ready for operations."""
+    with tempfile.TemporaryDirectory(prefix="c-") as directory:
+        config = Config(auth=CHEAP, hosts=Hosts(count=3), reconcile=Reconcile(patience=60.0))
+        stage = Stage(Path(directory), config)
+        stand = Stand(Case(stage.cloud, Path(directory)))
+        stage.run(stand.case.prepare())
+        stage.run(stand.prepare())
+        yield stage, stand
+        stage.close()
 
 
 @dataclass(frozen=True)

@@ -7,19 +7,14 @@ So a new step is covered without anybody remembering it, and a step that no faul
 from __future__ import annotations
 
 import itertools
-import tempfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cumulet.config import Config, Hosts, Reconcile
 from cumulet.core import faults
-from tests.case import Case
-from tests.cleanup.operations import OPERATIONS, Operation, Stand, changes_his_mind
+from tests.cleanup.operations import OPERATIONS, THEN, Operation, Stand, changes_his_mind, staged
 from tests.cleanup.steps import Step, finish, met, quiet, ready, undisturbed
-from tests.cloud import CHEAP
 from tests.virtual import Stage
 
 FAULTS: dict[str, dict[str, Any]] = {
@@ -29,7 +24,6 @@ FAULTS: dict[str, dict[str, Any]] = {
     "crash after": {"effect": "crash", "moment": "after"},
     "held": {"effect": "hold", "count": None},
 }
-THEN = ("goes on", "is deleted", "turns back")
 #: Steps that servers do not take, or that tests/cleanup/test_create.py breaks.
 OTHERS = {
     "backup.ensure": "of volumes",
@@ -47,14 +41,8 @@ OTHERS = {
 
 @pytest.fixture
 def stage() -> Iterator[tuple[Stage, Stand]]:
-    with tempfile.TemporaryDirectory(prefix="c-") as directory:
-        config = Config(auth=CHEAP, hosts=Hosts(count=3), reconcile=Reconcile(patience=60.0))
-        stage = Stage(Path(directory), config)
-        stand = Stand(Case(stage.cloud, Path(directory)))
-        stage.run(stand.case.prepare())
-        stage.run(stand.prepare())
-        yield stage, stand
-        stage.close()
+    with staged() as made:
+        yield made
 
 
 async def _broken(stand: Stand, operation: Operation, step: Step, fault: str, then: str) -> bool:

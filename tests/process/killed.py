@@ -28,7 +28,8 @@ from typing import Any
 import httpx2
 import structlog
 
-from tests.cleanup.operations import OPERATIONS
+from tests.cleanup.operations import OPERATIONS, THEN, staged
+from tests.cleanup.steps import undisturbed
 from tests.process.cumulet import Cloud, Program, await_clean, ledger, run
 
 COMPUTE, NETWORK, VOLUME, IMAGE = "/compute/v2.1", "/network/v2.0", "/volume/v3", "/image/v2"
@@ -51,7 +52,6 @@ QUOTAS = {
     f"{COMPUTE}/os-quota-sets/{{}}": ("instances", "cores", "ram", "server_groups"),
     f"{VOLUME}/os-quota-sets/{{}}": ("volumes", "snapshots", "gigabytes"),
 }
-THEN = ("goes on", "is deleted", "turns back")
 #: Steps of claims that fault rules find by their server.
 _OF_SERVERS = ("guest.", "disk.", "tap.", "connection.", "export.", "lport.")
 
@@ -568,22 +568,8 @@ class Run:
 
 def steps() -> dict[str, list[Step]]:
     """The steps of every operation, seen in a simulated cloud inside this process."""
-    from cumulet.config import Config, Hosts, Reconcile
-    from tests.case import Case
-    from tests.cleanup.operations import Stand
-    from tests.cleanup.steps import undisturbed
-    from tests.cloud import CHEAP
-    from tests.virtual import Stage
-
-    with tempfile.TemporaryDirectory(prefix="c-") as directory:
-        config = Config(auth=CHEAP, hosts=Hosts(count=3), reconcile=Reconcile(patience=60.0))
-        stage = Stage(Path(directory), config)
-        stand = Stand(Case(stage.cloud, Path(directory)))
-        stage.run(stand.case.prepare())
-        stage.run(stand.prepare())
-        found = {name: stage.run(undisturbed(stand, OPERATIONS[name])) for name in HTTP}
-        stage.close()
-        return found
+    with staged() as (stage, stand):
+        return {name: stage.run(undisturbed(stand, OPERATIONS[name])) for name in HTTP}
 
 
 def killed(

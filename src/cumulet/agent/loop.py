@@ -45,9 +45,8 @@ def choose(claim: wire.Claim, thing: Thing | None, done: Callable[[str], bool], 
     """
     if claim.wanted:
         if claim.made and thing is None and (claim.kind in KEEPS_DATA or "migrate_to" in claim.spec):
-            return (
-                "tell"  # lost: a new one would be empty; or a guest on its way, which may run where it went
-            )
+            # Lost, and a new one would be empty; or a guest on its way, which may run where it went.
+            return "tell"
         if not claim.act:
             return "tell" if claim.made and thing is None else "wait"
         return "make" if all(done(need.id) for need in claim.needs if need.mine) else "wait"

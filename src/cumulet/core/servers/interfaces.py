@@ -59,7 +59,9 @@ def _interface(port: Row, tag: str | None) -> Interface:
 def attach(tx: Tx, caller: Caller, server_id: str, asked: Nic, *, external: bool = False) -> Interface:
     """Plug in a port of the user's, or a new one on a network; on the project's only one if none is named.
 
-    ``external``: the caller may use networks to the outside that are not shared. Raises Forbidden, NotFound (server, port, network), Conflict (state, port or address in use), Invalid, OverQuota.
+    ``external``: the caller may use networks to the outside that are not shared.
+
+    Raises Forbidden, NotFound (server, port, network), Conflict (state, port or address in use), Invalid, OverQuota.
     """
     server = actions.ready(tx, caller, server_id, "attach_interface", _STATES)
     nic = asked if asked.port is not None else _chosen(tx, caller, asked, external)
